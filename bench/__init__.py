@@ -1,0 +1,1 @@
+"""What measures the product: `python -m bench NAME [--json OUT]`."""

@@ -1,0 +1,1 @@
+"""The rubric judge: reads trajectories, writes judgements. Imports proxy.store only."""

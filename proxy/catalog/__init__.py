@@ -1,0 +1,1 @@
+"""Which tools exist, under which written names: records, snapshot, stubs, argument checks, disk cache."""

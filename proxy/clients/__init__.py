@@ -1,0 +1,1 @@
+"""The configuration files of MCP clients: reading servers out of them and writing ourselves into them."""

@@ -1,0 +1,1 @@
+"""The subcommands of `toolatlas`, one module per family; `proxy/cli.py` joins them."""

@@ -1,0 +1,1 @@
+"""Server-facing side: configuration, connections, supervision, permission. We play the MCP client here."""

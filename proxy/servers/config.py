@@ -1,0 +1,70 @@
+"""What the gateway knows of a server from its configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from json import dumps
+from typing import Any
+
+
+class TransportKind(StrEnum):
+    STDIO = "stdio"
+    HTTP = "http"
+    SSE = "sse"
+
+
+class Approve(StrEnum):
+    """When the user is asked before a tool runs."""
+
+    NEVER = "never"
+    DESTRUCTIVE = "destructive"
+    ALWAYS = "always"
+
+
+class Isolation(StrEnum):
+    SHARED = "shared"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """One entry of `mcpServers`, variables already put in. Secrets live in `env`, `headers` and `url`: never print them."""
+
+    name: str
+    transport: TransportKind
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    enabled: bool = True
+    disabled_reason: str | None = None
+    """Why this entry cannot be used (a missing variable, no command and no url); None when it can."""
+    description: str | None = None
+    allow: tuple[str, ...] = ("*",)
+    """Globs over the server's own tool names."""
+    deny: tuple[str, ...] = ()
+    approve: Approve = Approve.DESTRUCTIVE
+    isolation: Isolation = Isolation.SHARED
+    timeout_s: float = 300.0
+    """Seconds a call may stay without an answer or progress."""
+    start_timeout_s: float = 60.0
+    idle_s: float = 900.0
+    """Seconds without a call after which the connection is closed; it opens again on the next call."""
+
+    @property
+    def usable(self) -> bool:
+        return self.enabled and self.disabled_reason is None
+
+    @property
+    def identity(self) -> str:
+        """Hash of what decides which server this is: a changed description keeps it, a changed argument does not."""
+        parts: list[Any] = [
+            self.transport, self.command, self.args, sorted(self.env.items()), self.cwd, self.url,
+            sorted(self.headers.items()),
+        ]  # fmt: skip
+        return sha256(dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

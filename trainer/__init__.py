@@ -1,0 +1,1 @@
+"""The trainer: reads judged trajectories, writes router adapters."""
