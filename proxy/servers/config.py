@@ -31,12 +31,12 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One entry of `mcpServers`, variables already put in. Secrets live in `env`, `headers` and `url`: never print them."""
+    """One entry of `mcpServers`, variables already put in. Secrets live in `args`, `env`, `headers` and `url`: never print them."""
 
     name: str
     transport: TransportKind
     command: str = ""
-    args: tuple[str, ...] = ()
+    args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str | None = None
     url: str = field(default="", repr=False)

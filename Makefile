@@ -1,0 +1,71 @@
+# One entry for people and CI. `make` lists the targets; every target does the set-up it needs.
+
+HOST   ?= 127.0.0.1
+PORT   ?= 8765
+CONFIG ?= examples/mcp.json
+# The first that is new enough; a name on PATH alone proves nothing (pyenv puts names there that do not run).
+PYTHON ?= $(shell for p in python3.11 python3 python3.14 python3.13 python3.12; do \
+	    "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+UV     := uv>=0.9
+BIN    := .venv/bin
+
+# Figures of one run go here (ignored by git); bench/README.md keeps the published ones.
+OUT := bench/out
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: .venv/.serve ## set up, then serve CONFIG on HOST:PORT (default examples/mcp.json on 127.0.0.1:8765)
+	$(BIN)/toolatlas serve --config '$(CONFIG)' --host '$(HOST)' --port '$(PORT)'
+
+test: check ## set up, then lint, types and all tests
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: .venv/.test ## set up, then lint, formatting and types only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench-tokens: .venv/.bench $(OUT) ## tokens that an agent sees, against all schemas at once
+	$(BIN)/python -m bench tokens --json $(OUT)/tokens.json $(ARGS)
+
+bench-tokens-gate: .venv/.bench ## fail when 28 servers cost an agent more than 1,200 tokens
+	$(BIN)/python -m bench tokens --max 1200
+
+bench-overhead: .venv/.bench $(OUT) ## what the gateway adds to a call, beside other proxies
+	$(BIN)/python -m bench overhead --json $(OUT)/overhead.json $(ARGS)
+
+bench-search: .venv/.bench $(OUT) ## quality, speed and memory of search_tools
+	$(BIN)/python -m bench search --json $(OUT)/search.json $(ARGS)
+
+clean: ## remove the virtual environment and everything made by tools
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist *.egg-info $(OUT)
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(OUT):
+	mkdir -p $@
+
+# The stamps record what was installed, so that set-up runs once, and again when the dependencies change.
+.venv/.python:
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo 'toolatlas needs Python 3.11 or newer, and found none: install it, or run make PYTHON=/path/to/python3.11' >&2; \
+	    exit 1; }
+	'$(PYTHON)' -m venv .venv
+	$(BIN)/python -m pip install --quiet 'pip>=25.1'
+	touch $@
+
+# uv brings uvx, with which most Python servers are started.
+.venv/.serve: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable . '$(UV)'
+	touch $@
+
+.venv/.test: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable . '$(UV)' --group dev
+	touch $@
+
+.venv/.bench: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable . --group bench
+	touch $@

@@ -1,0 +1,59 @@
+"""`python -m bench NAME [--json OUT]`: measures the product, prints a table, writes the same as JSON.
+
+Each NAME is a module `bench.NAME` with `add_arguments(parser)`, `run(args) -> dict` and `table(result) -> str`. A
+result with the key `failed` makes the exit code 1; `Missing` and files that are not there make it 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from bench.measure import Missing, machine
+
+BENCHES = {
+    "tokens": "what an agent's context pays for the gateway, and for all tools without it",
+    "overhead": "latency and processor time that the gateway adds to a call, beside other proxies",
+    "search": "how often search_tools finds the tools that a task needs",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one bench and returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measures the product.")
+    benches = parser.add_subparsers(dest="bench", required=True, metavar="NAME")
+    modules: dict[str, ModuleType] = {}
+    for name, purpose in BENCHES.items():
+        bench = benches.add_parser(name, help=purpose, description=purpose)
+        bench.add_argument("--json", type=Path, metavar="OUT", help="also write the result here")
+        try:
+            modules[name] = importlib.import_module(f"bench.{name}")
+        except ModuleNotFoundError as error:
+            bench.set_defaults(missing=f"{error.name} is not installed")
+        else:
+            modules[name].add_arguments(bench)
+    args = parser.parse_args(arguments)
+    try:
+        if "missing" in args:
+            raise Missing(f"{args.missing}; install the dependency group: pip install --group bench -e .")
+        facts = machine()
+        result = {"bench": args.bench, **modules[args.bench].run(args), "machine": facts}
+    except (Missing, FileNotFoundError) as error:
+        print(f"bench {args.bench}: {error}", file=sys.stderr)
+        return 2
+    print(modules[args.bench].table(result))
+    if args.json is not None:
+        args.json.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    if "failed" in result:
+        print(f"bench {args.bench}: {result['failed']}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

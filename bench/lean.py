@@ -1,0 +1,211 @@
+"""MCP clients that do little more than send and check, over HTTP and stdio, in both eras of the protocol.
+
+Above: the benches. Small on purpose: with the SDK's client most of what is measured would be the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from bench.measure import ROOT
+
+ANSWER_S = 60.0
+
+
+class Era(StrEnum):
+    """The two ways in which MCP is spoken, each by the version that the clients here ask for."""
+
+    SESSION = "2025-11-25"
+    STATELESS = "2026-07-28"
+
+
+class Wire(Protocol):
+    """One connection to a server."""
+
+    async def ask(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        """Sends a request; returns the JSON-RPC answer."""
+        ...
+
+    async def tell(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        """Sends a notification."""
+        ...
+
+
+class HttpWire:
+    """Streamable HTTP over one kept-alive connection; one request at a time."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._address = (parts.hostname, parts.port)
+        self._head = (
+            f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+            "Accept: application/json, text/event-stream\r\n"
+        )
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._session = ""
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection[1].close()
+
+    async def ask(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        body = await self._post(message, headers)
+        if not body.startswith(b"{"):
+            events = (line[5:] for line in body.splitlines() if line.startswith(b"data:"))
+            body = next((data for data in events if b'"id"' in data and b'"method"' not in data), b"null")
+        return json.loads(body)
+
+    async def tell(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        await self._post(message, headers)
+
+    async def _post(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
+        body = json.dumps(message).encode()
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"{self._head}{self._session}{lines}Content-Length: {len(body)}\r\n\r\n"
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await self._connected()
+            writer.write(head.encode("latin-1") + body)
+            status, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+            answer = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+            content = await _content(reader, answer)
+        if "mcp-session-id" in answer:
+            self._session = f"Mcp-Session-Id: {answer['mcp-session-id']}\r\n"
+        if not status.startswith("HTTP/1.1 2"):
+            raise RuntimeError(f"{message['method']} was answered with {status}: {content[:300].decode()}")
+        return content
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        # Servers end a connection that was idle for some seconds.
+        if self._connection is None or self._connection[0].at_eof():
+            self.close()
+            self._connection = await asyncio.open_connection(*self._address)
+        return self._connection
+
+
+async def _content(reader: asyncio.StreamReader, answer: Mapping[str, str]) -> bytes:
+    """The body that follows these header fields."""
+    if "content-length" in answer:
+        return await reader.readexactly(int(answer["content-length"]))
+    chunks: list[bytes] = []
+    while answer.get("transfer-encoding") == "chunked":
+        size = int((await reader.readline()).partition(b";")[0], 16)
+        chunks.append(await reader.readexactly(size + 2))
+        if size == 0:
+            break
+    return b"".join(chunk[:-2] for chunk in chunks)
+
+
+class StdioWire:
+    """A started process's standard streams; any number of requests at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._waiting: dict[object, asyncio.Future[dict[str, Any]]] = {}
+
+    async def ask(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        answer = self._waiting[message["id"]] = asyncio.get_running_loop().create_future()
+        await self.tell(message, headers)
+        async with asyncio.timeout(ANSWER_S):
+            return await answer
+
+    async def tell(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def read(self) -> None:
+        """Hands answers to those who wait for them, until the process ends."""
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            message = json.loads(line)
+            if waiting := self._waiting.pop(message.get("id"), None):
+                waiting.set_result(message)
+
+
+class LeanClient:
+    """Just enough of an MCP client to ask and to check that there was an answer."""
+
+    def __init__(self, wire: Wire, era: Era) -> None:
+        self._wire = wire
+        self._era = era
+        self._last_id = 0
+        self._headers = {"MCP-Protocol-Version": era.value}
+        about = "io.modelcontextprotocol/"
+        self._meta = {
+            f"{about}protocolVersion": era.value,
+            f"{about}clientInfo": {"name": "bench", "version": "1"},
+            f"{about}clientCapabilities": {},
+        }
+
+    async def open(self) -> None:
+        """The handshake of the era with sessions; the other has none."""
+        if self._era is Era.SESSION:
+            about = {"name": "bench", "version": "1"}
+            hello = {"protocolVersion": self._era.value, "capabilities": {}, "clientInfo": about}
+            await self.request("initialize", hello)
+            await self._wire.tell({"jsonrpc": "2.0", "method": "notifications/initialized"}, self._headers)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result. Raises RuntimeError when the answer is a JSON-RPC error."""
+        headers = self._headers
+        if self._era is Era.STATELESS:
+            params = {**params, "_meta": self._meta}
+            headers = {**headers, "Mcp-Method": method}
+            if "name" in params:
+                headers["Mcp-Name"] = params["name"]
+        self._last_id += 1
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        answer = await self._wire.ask(message, headers)
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise RuntimeError(f"{method} was answered with {json.dumps(answer)[:500]}")
+        return answer["result"]
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of a tool. Raises RuntimeError when the tool failed."""
+        result = await self.request("tools/call", {"name": tool, "arguments": arguments})
+        if result.get("isError"):
+            raise RuntimeError(f"{tool} failed: {json.dumps(result)[:500]}")
+        return result
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """The tools of all pages, exactly as they were sent."""
+        result = await self.request("tools/list", {})
+        tools: list[dict[str, Any]] = result["tools"]
+        while cursor := result.get("nextCursor"):
+            result = await self.request("tools/list", {"cursor": cursor})
+            tools += result["tools"]
+        return tools
+
+
+@asynccontextmanager
+async def http_client(url: str, era: Era) -> AsyncIterator[LeanClient]:
+    """A client with its own connection."""
+    wire = HttpWire(url)
+    try:
+        client = LeanClient(wire, era)
+        await client.open()
+        yield client
+    finally:
+        wire.close()
+
+
+@asynccontextmanager
+async def stdio_client(command: Sequence[str], era: Era) -> AsyncIterator[LeanClient]:
+    """A client with its own server process."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, cwd=ROOT)
+    wire = StdioWire(process)
+    reading = asyncio.create_task(wire.read())
+    try:
+        client = LeanClient(wire, era)
+        await client.open()
+        yield client
+    finally:
+        process.kill()
+        await process.wait()
+        await reading

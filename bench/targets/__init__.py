@@ -1,0 +1,1 @@
+"""Servers and proxies that the benches start, each a program of its own."""

@@ -1,0 +1,115 @@
+"""Composition root: settings in, wired gateway out. Nothing else constructs its own collaborators."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+from fastapi import FastAPI
+from mcp.server import Server, ServerRequestContext
+
+from proxy.catalog.arguments import ArgumentChecker
+from proxy.catalog.cache import ListingCache
+from proxy.endpoint.authentication import agent_label
+from proxy.endpoint.http import Activity, asked_mode, asked_server, build_http
+from proxy.endpoint.modes import DirectMode, Mode, SearchMode, ServerMode
+from proxy.endpoint.server import Endpoint
+from proxy.endpoint.tokens import TokenStore
+from proxy.errors import ConfigurationError
+from proxy.gateway import Gateway
+from proxy.metatools.approval import Approvals
+from proxy.metatools.calling import ToolCaller
+from proxy.metatools.finding import ListServers, ListTools, SearchTools
+from proxy.metatools.pages import PageStore
+from proxy.metatools.using import CallTool, DescribeTools, FinishTask, ReadResult
+from proxy.router.lexical import LexicalRouter
+from proxy.servers.configfile import Configuration, load
+from proxy.servers.transports import OpenTransport, open_transport
+from proxy.servers.watch import watch
+from proxy.settings import Settings
+from proxy.store.recorder import LogRecorder, Recorder
+from proxy.tasks import TaskStore
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The wired parts."""
+
+    gateway: Gateway
+    server: Server[Any]
+    http: FastAPI
+    tokens: TokenStore
+    activity: Activity
+    calls: ToolCaller
+
+
+def build(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    configuration: Configuration | None = None,
+    recorders: tuple[Recorder, ...] = (LogRecorder(),),
+    transport: OpenTransport = open_transport,
+) -> App:
+    """Wire a gateway. `configuration` stands for the file that `settings.config` names, which is then not watched.
+
+    Raises:
+        ConfigurationError: The file is not usable, or tokens are required and there are none.
+    """
+    tokens = TokenStore(settings.state_dir / "tokens.json")
+    if not settings.loopback and tokens.empty:
+        raise ConfigurationError(
+            f"{settings.host} can be reached by others, so agents need a token and there is none: "
+            "run `toolatlas token create NAME`, or listen on 127.0.0.1"
+        )
+    first = configuration if configuration is not None else load(settings.config, environ)
+    gateway = Gateway(ListingCache(settings.cache_dir / "listings"), transport, LexicalRouter)
+    pages = PageStore(settings.page_memory_bytes)
+    tasks = TaskStore(settings.replica, settings.task_idle_s, on_end=lambda task: pages.drop(task.id))
+    checker = ArgumentChecker()
+    calls = ToolCaller(gateway, checker, Approvals())
+    metatools = (
+        SearchTools(gateway, settings.search_wait_s),
+        ListServers(gateway),
+        ListTools(gateway),
+        DescribeTools(gateway),
+        CallTool(gateway, calls),
+        ReadResult(pages, page_length=settings.result_limit * 4 // 5),
+        FinishTask(tasks),
+    )
+    search = SearchMode(gateway, metatools, checker, tasks, pages, settings.result_limit)
+    modes: dict[str, Mode] = {"search": search, "direct": DirectMode(gateway, calls)}
+
+    def mode_of(context: ServerRequestContext[Any, Any]) -> Mode:
+        name = asked_server(context.request)
+        if name is not None:
+            return ServerMode(gateway, calls, name)
+        return modes.get(asked_mode(context.request) or settings.mode, search)
+
+    def agent_of(context: ServerRequestContext[Any, Any]) -> str:
+        return agent_label(context.request.scope) if context.request is not None else "local"
+
+    endpoint = Endpoint(mode_of, agent_of, tasks, recorders, gateway.pool.release)
+    activity = Activity()
+
+    @asynccontextmanager
+    async def life() -> AsyncGenerator[None]:
+        async with gateway.running(first), anyio.create_task_group() as background:
+
+            def tell() -> None:
+                background.start_soon(endpoint.tell_change)
+
+            gateway.on_change(tell)
+            if configuration is None:
+                follow = partial(watch, current=first)
+                background.start_soon(follow, settings.config, environ, gateway.apply, gateway.keep_configuration)
+            yield
+            background.cancel_scope.cancel()
+
+    server = endpoint.server()
+    http = build_http(gateway, server, tokens, settings, life, activity)
+    return App(gateway, server, http, tokens, activity, calls)

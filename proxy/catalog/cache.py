@@ -1,0 +1,53 @@
+"""Listings on disk, by server identity, so that the index is complete the moment the gateway starts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from proxy.catalog.records import Listing
+
+logger = logging.getLogger("toolatlas.catalog")
+
+
+class ListingCache:
+    """One file per server identity in a folder that only its owner can read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, identity: str) -> Listing | None:
+        """The last listing; None if there is none or its file is damaged (it is then made anew)."""
+        try:
+            fields: dict[str, Any] = json.loads(self._path(identity).read_bytes())
+            fields["tools"], fields["problems"] = tuple(fields["tools"]), tuple(fields["problems"])
+            return Listing(**fields)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            logger.warning("the cached listing %s is not usable (%s) and is made anew", self._path(identity), error)
+            return None
+
+    def store(self, identity: str, listing: Listing) -> None:
+        """Replace the listing, whole or not at all.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(asdict(listing), file, ensure_ascii=True)
+            os.replace(name, self._path(identity))
+        except BaseException:
+            os.unlink(name)
+            raise
+
+    def _path(self, identity: str) -> Path:
+        return self._folder / f"{identity}.json"

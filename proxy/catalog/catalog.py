@@ -1,0 +1,158 @@
+"""The catalogue: an immutable snapshot of all servers and permitted tools, and the only way from a name to a tool.
+
+Above: meta-tools and endpoint. Every path resolves names here, so what is denied is denied on all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+
+from rapidfuzz import process
+
+from proxy.catalog.names import SERVER_LIMIT, TOOL_LIMIT, exposed_names, squashed, written_names
+from proxy.catalog.records import Listing, ServerRecord, ToolRecord
+from proxy.errors import Denied, UnknownName
+
+Refusal = Callable[[str, str], str | None]
+"""(server, the server's own tool name) -> None, or why the tool may not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the catalogue is told of one server."""
+
+    name: str
+    purpose: str
+    listing: Listing | None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All servers in the order of the configuration. Replaced as a whole, never changed."""
+
+    servers: tuple[ServerRecord, ...] = ()
+    denied: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Written tool name -> why it may not be used."""
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolRecord]:
+        return {tool.written: tool for server in self.servers for tool in server.tools}
+
+    @cached_property
+    def exposed(self) -> Mapping[str, ToolRecord]:
+        """The names of `direct` mode, in catalogue order."""
+        names = exposed_names(self.tools)
+        return {exposed: self.tools[written] for exposed, written in names.items()}
+
+    @cached_property
+    def hash(self) -> str:
+        digest = sha256()
+        for server in self.servers:
+            digest.update(f"{server.name}\0{server.purpose}\0".encode("utf-8", "surrogatepass"))
+            for tool in server.tools:
+                digest.update(repr(tool.raw).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()[:16]
+
+    def server(self, name: str) -> ServerRecord:
+        """By written or configured name, case and punctuation forgiven.
+
+        Raises:
+            UnknownName: With the nearest names.
+        """
+        if (found := self._servers_by_name.get(name)) is not None:
+            return found
+        matches = [server for server in self.servers if squashed(server.written) == squashed(name)]
+        if len(matches) == 1:
+            return matches[0]
+        raise UnknownName(
+            f"no server '{name[:80]}'" + _nearest(name, [server.written for server in self.servers], "list_servers()")
+        )
+
+    def tool(self, name: str) -> ToolRecord:
+        """By written name, by exposed name, by `server.tool` with the server's own spelling, or by a tool name that
+        only one server has; case and punctuation forgiven.
+
+        Raises:
+            UnknownName: With the nearest names.
+            Denied: The tool exists and may not be used.
+        """
+        if (found := self.tools.get(name)) is not None:
+            return found
+        if name in self.denied:
+            raise Denied(self.denied[name])
+        matches = self._by_alias.get(squashed(name), ())
+        if len(matches) == 1:
+            return self.tools[matches[0]]
+        if len(matches) > 1:
+            raise UnknownName(f"'{name[:80]}' could be any of: {', '.join(matches[:8])}; name one of them in full")
+        for written, reason in self.denied.items():
+            if squashed(name) == squashed(written):
+                raise Denied(reason)
+        raise UnknownName(f"no tool '{name[:120]}'" + _nearest(name, self.tools, "search_tools"))
+
+    def own_tool(self, server: ServerRecord, name: str) -> ToolRecord:
+        """By the server's own name of the tool, exactly.
+
+        Raises:
+            UnknownName, Denied: As `tool` does.
+        """
+        if (found := self._by_own_name.get((server.name, name))) is not None:
+            return found
+        if (reason := self.denied.get(f"{server.name}\0{name}")) is not None:
+            raise Denied(reason)
+        known = [tool.name for tool in server.tools]
+        raise UnknownName(f"server '{server.name}' has no tool '{name[:120]}'" + _nearest(name, known, "tools/list"))
+
+    @cached_property
+    def _servers_by_name(self) -> Mapping[str, ServerRecord]:
+        by_own = {server.name: server for server in self.servers}
+        return by_own | {server.written: server for server in self.servers}
+
+    @cached_property
+    def _by_own_name(self) -> Mapping[tuple[str, str], ToolRecord]:
+        return {(tool.server, tool.name): tool for tool in self.tools.values()}
+
+    @cached_property
+    def _by_alias(self) -> Mapping[str, tuple[str, ...]]:
+        aliases: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for written, tool in self.tools.items():
+            for alias in (written, f"{tool.server}.{tool.name}", tool.name):
+                aliases[squashed(alias)][written] = None
+        for exposed, tool in self.exposed.items():
+            aliases[squashed(exposed)][tool.written] = None
+        return {alias: tuple(names) for alias, names in aliases.items()}
+
+
+def build_catalog(sources: Iterable[Source], refusal: Refusal) -> Catalog:
+    """Name all tools of all servers and leave out what `refusal` forbids."""
+    sources = tuple(sources)
+    server_names = written_names((source.name for source in sources), SERVER_LIMIT)
+    denied: dict[str, str] = {}
+    servers: list[ServerRecord] = []
+    for source in sources:
+        server = server_names[source.name]
+        raw_tools = {str(tool["name"]): tool for tool in source.listing.tools} if source.listing else {}
+        # Named before permission is applied, so that denying one tool never renames another.
+        tool_names = written_names(raw_tools, TOOL_LIMIT)
+        tools: list[ToolRecord] = []
+        for name, raw in raw_tools.items():
+            written = f"{server}.{tool_names[name]}"
+            if (reason := refusal(source.name, name)) is not None:
+                denied[written] = denied[f"{source.name}\0{name}"] = reason
+            else:
+                tools.append(ToolRecord(server=source.name, name=name, written=written, raw=raw))
+        servers.append(
+            ServerRecord(
+                name=source.name, written=server, purpose=source.purpose, tools=tuple(tools), listing=source.listing
+            )
+        )
+    return Catalog(servers=tuple(servers), denied=denied)
+
+
+def _nearest(name: str, known: Iterable[str], how_to_list: str) -> str:
+    near = [choice for choice, _, _ in process.extract(name, list(known), limit=3, score_cutoff=60)]
+    return f"; did you mean {', '.join(near)}?" if near else f"; {how_to_list} shows what there is"

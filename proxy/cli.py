@@ -1,0 +1,54 @@
+"""The `toolatlas` command: joins the subcommands and turns our errors into messages and exit codes.
+
+Exit codes: 0 done, 1 refused or failed (the message says why), 2 wrong usage, 3 nothing to do.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+
+from proxy import __version__
+from proxy.commands import connect, doctor, importing, serve, servers, stdio, token, tools
+from proxy.errors import GatewayError
+
+
+def build() -> typer.Typer:
+    """The command with all subcommands; judge and trainer add theirs through entry points."""
+    app = typer.Typer(
+        name="toolatlas",
+        help="One MCP endpoint for many servers: a compact index, schemas on request.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback()(_options)
+    for module in (serve, stdio, servers, tools, importing, connect, token, doctor):
+        module.register(app)
+    for entry in entry_points(group="toolatlas.commands"):
+        entry.load()(app)
+    return app
+
+
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"toolatlas {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        build()()
+    except GatewayError as error:
+        typer.echo(f"toolatlas: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`toolatlas doctor`: looks at everything that commonly goes wrong, and says what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import typer
+from rich.console import Console
+
+from proxy.app import App
+from proxy.commands.local import emit, settings_for, with_gateway
+from proxy.commands.servers import ConfigOption, JsonOption
+from proxy.endpoint.running import Registry
+from proxy.endpoint.tokens import TokenStore
+from proxy.errors import ConfigurationError, GatewayError
+from proxy.servers.config import TransportKind
+from proxy.servers.configfile import Configuration, load
+from proxy.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `advice` is empty when it is well."""
+
+    what: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("doctor")(doctor)
+
+
+def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Check Python, folders, configuration, commands and every server. Exit code 1 when something is wrong."""
+    settings = settings_for(config)
+    findings = list(_find(settings))
+    console = Console()
+
+    def show() -> None:
+        for finding in findings:
+            mark = "[green]ok[/green]  " if finding.ok else "[red]no[/red]  "
+            console.print(mark + finding.what, end=": ", highlight=False)
+            console.print(finding.detail, markup=False, highlight=False)
+            if finding.advice:
+                console.print("    " + finding.advice, markup=False, highlight=False)
+
+    emit([asdict(finding) for finding in findings], as_json, show)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def _find(settings: Settings) -> Iterator[Finding]:
+    yield Finding("python", True, sys.version.split()[0])
+    for what, folder in (("state folder", settings.state_dir), ("cache folder", settings.cache_dir)):
+        yield _writable(what, folder)
+    try:
+        configuration = load(settings.config, os.environ)
+    except ConfigurationError as error:
+        yield Finding(
+            "configuration", False, str(error), "`toolatlas import --all` or `toolatlas servers add` makes one"
+        )
+        return
+    yield Finding("configuration", True, f"{settings.config}, {len(configuration.servers)} servers")
+    for warning in configuration.warnings:
+        yield Finding("configuration", False, warning)
+    record = Registry(settings.state_dir).find(settings.config)
+    yield Finding("running gateway", True, record.url if record else "none for this configuration")
+    tokens = TokenStore(settings.state_dir / "tokens.json")
+    yield Finding("tokens", True, "none: loopback only" if tokens.empty else f"{len(tokens.list())} tokens")
+    yield from _servers(settings, configuration)
+
+
+def _servers(settings: Settings, configuration: Configuration) -> Iterator[Finding]:
+    for server in configuration.servers:
+        name = f"server {server.name}"
+        if not server.enabled:
+            yield Finding(name, True, "switched off (enabled: false)")
+        elif server.disabled_reason:
+            yield Finding(name, False, server.disabled_reason)
+        elif server.transport is TransportKind.STDIO and not _command_exists(server.command):
+            yield Finding(name, False, f"no command {server.command!r}", "install it, or correct `command`")
+        else:
+            yield _try(settings, server.name)
+
+
+def _try(settings: Settings, name: str) -> Finding:
+    async def work(app: App) -> str:
+        listing = await app.gateway.pool.refresh(name)
+        problems = f"; {'; '.join(listing.problems[:5])}" if listing.problems else ""
+        return f"{len(listing.tools)} tools, protocol {listing.protocol_version}{problems}"
+
+    try:
+        return Finding(f"server {name}", True, with_gateway(settings.config, work, only=name))
+    except GatewayError as error:
+        return Finding(f"server {name}", False, str(error), f"`toolatlas servers test {name}` tries it again")
+
+
+def _writable(what: str, folder: os.PathLike[str]) -> Finding:
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        return Finding(
+            what, False, f"{folder}: {error.strerror}", "make it writable or set TOOLATLAS_STATE_DIR/_CACHE_DIR"
+        )
+    ok = os.access(folder, os.W_OK)
+    return Finding(what, ok, str(folder), "" if ok else "it cannot be written; correct its permissions")
+
+
+def _command_exists(command: str) -> bool:
+    return shutil.which(command) is not None or shutil.which(command, path=os.path.dirname(sys.executable)) is not None

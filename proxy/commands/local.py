@@ -1,0 +1,56 @@
+"""A gateway inside the command's own process, for commands that look or try without serving."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import typer
+
+from proxy.app import App, build
+from proxy.servers.configfile import Configuration, load
+from proxy.settings import Folders, Settings
+
+T = TypeVar("T")
+
+
+def settings_for(config: Path | None) -> Settings:
+    """Settings of a command that listens nowhere."""
+    folders = Folders.from_environment(os.environ)
+    return Settings(
+        config=(config or folders.config).expanduser().resolve(),
+        state_dir=folders.state_dir,
+        cache_dir=folders.cache_dir,
+    )
+
+
+def with_gateway(config: Path | None, work: Callable[[App], Awaitable[T]], only: str | None = None) -> T:
+    """Run `work` on a live gateway over the configuration, or over one of its servers alone.
+
+    Raises:
+        GatewayError: The configuration is not usable, or what `work` raises.
+    """
+    settings = settings_for(config)
+    configuration = load(settings.config, os.environ)
+    if only is not None:
+        kept = tuple(server for server in configuration.servers if server.name == only)
+        configuration = Configuration(configuration.path, kept, ())
+
+    async def run() -> T:
+        app = build(settings, os.environ, configuration=configuration, recorders=())
+        async with app.gateway.running(configuration):
+            return await work(app)
+
+    return anyio.run(run)
+
+
+def emit(value: Any, as_json: bool, text: Callable[[], None]) -> None:
+    """The answer of a command: one JSON document on stdout, or what `text` prints."""
+    if as_json:
+        typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    else:
+        text()

@@ -1,0 +1,75 @@
+"""`toolatlas token`: makes, lists and revokes the bearer tokens that agents present.
+
+Above: cli.py. Below: endpoint/tokens.py. A secret goes to standard output, everything said about it to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from proxy.endpoint.tokens import TokenStore
+from proxy.settings import Folders
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Label = Annotated[str, typer.Argument(metavar="LABEL", help="Names the agent in the log.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `token` family."""
+    family = typer.Typer(help="Bearer tokens of agents.", no_args_is_help=True)
+    family.command("create")(create)
+    family.command("list")(show)
+    family.command("revoke")(revoke)
+    app.add_typer(family, name="token")
+
+
+def create(
+    label: Label,
+    expires_days: Annotated[
+        int | None,
+        typer.Option("--expires-days", metavar="N", min=1, help="Valid for N days; otherwise until revoked."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token. It is shown this once."""
+    secret = _store().create(label, expires_days)
+    if as_json:
+        typer.echo(json.dumps({"label": label, "token": secret}))
+        return
+    typer.echo(secret)
+    note = Console(stderr=True, highlight=False)
+    note.print(f"Token of {label}. It is not shown again; agents send it as `Authorization: Bearer …`.", markup=False)
+
+
+def show(as_json: AsJson = False) -> None:
+    """List the tokens, without their secrets."""
+    tokens = _store().list()
+    if as_json:
+        typer.echo(json.dumps([asdict(info) | {"expired": info.expired} for info in tokens], indent=2))
+        return
+    if not tokens:
+        Console(stderr=True).print("There are no tokens: make one with `toolatlas token create LABEL`.", markup=False)
+        return
+    table = Table("label", "created", "expires")
+    for info in tokens:
+        table.add_row(
+            info.label, info.created_at, f"{info.expires_at or 'never'}{' (expired)' if info.expired else ''}"
+        )
+    Console().print(table)
+
+
+def revoke(label: Label) -> None:
+    """Make a token worthless at once, also for sessions that are open."""
+    _store().revoke(label)
+    Console(stderr=True, highlight=False).print(f"The token of {label} is revoked.", markup=False)
+
+
+def _store() -> TokenStore:
+    return TokenStore(Folders.from_environment(os.environ).state_dir / "tokens.json")

@@ -1,0 +1,202 @@
+"""What an agent sees behind one address: meta-tools (`search`), all tools (`direct`), or one server as it is.
+
+Above: server.py, which asks the mode of a request for tools, instructions and calls. All modes resolve names in the
+same catalogue and call through the same `ToolCaller`, so permissions hold alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from proxy.catalog.arguments import ArgumentChecker, understand
+from proxy.catalog.purpose import index_lines
+from proxy.catalog.records import ServerRecord, ToolRecord
+from proxy.errors import UnknownName
+from proxy.gateway import Gateway
+from proxy.metatools.base import STRING, Caller, MetaTool, Request
+from proxy.metatools.calling import ToolCaller
+from proxy.metatools.pages import PageStore, fit
+from proxy.servers.connection import Call
+from proxy.tasks import Task, TaskStore
+
+INDEX_BYTES = 1_990
+"""Claude Code cuts instructions at 2 KB."""
+
+
+class Mode(Protocol):
+    """One way to show the catalogue. `call` raises GatewayError; `list_tools` gives raw tool objects."""
+
+    @property
+    def label(self) -> str: ...
+
+    async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]: ...
+
+    async def instructions(self) -> str | None: ...
+
+    async def call(
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+    ) -> dict[str, Any]: ...
+
+
+class SearchMode:
+    """The compact index and the meta-tools."""
+
+    label = "search"
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        metatools: Sequence[MetaTool],
+        checker: ArgumentChecker,
+        tasks: TaskStore,
+        pages: PageStore,
+        result_limit: int,
+    ) -> None:
+        self._gateway = gateway
+        self._metatools = {metatool.name: metatool for metatool in metatools}
+        self._checker = checker
+        self._tasks = tasks
+        self._pages = pages
+        self._result_limit = result_limit
+
+    async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
+        return [self._definition(metatool, caller.modern) for metatool in self._metatools.values()]
+
+    async def instructions(self) -> str:
+        servers = self._gateway.catalog.servers
+        head = (
+            f"The tools of these {len(servers)} MCP servers are hidden to save context. Before you say that you cannot "
+            "do something, find a tool: search_tools(query), or list_tools(server); then describe_tools([names]), "
+            "then call_tool(tool, arguments). Tools are written server.tool.\n"
+        )
+        index = index_lines(servers, INDEX_BYTES - len(head.encode()) - 40)
+        rest = f"\n… and {index.omitted} more: list_servers()" if index.omitted else ""
+        return head + "\n".join(index.lines) + rest
+
+    async def call(
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+    ) -> dict[str, Any]:
+        metatool = self._metatools.get(name)
+        if metatool is None:
+            # Agents that have learned a tool's name sometimes call it as if it were ours.
+            tool = self._gateway.catalog.tool(name)
+            raise UnknownName(f"call it as call_tool(tool='{tool.written}', arguments={{...}})")
+        own = ToolRecord(
+            server="toolatlas", name=name, written=f"toolatlas.{name}", raw=self._definition(metatool, True)
+        )
+        given = _forgiving(understand(arguments, own.input_schema))
+        self._checker.check(own, {key: value for key, value in given.items() if key != "arguments"})
+        task_id = given.pop("task_id", None)
+        current = self._tasks.get(caller.agent, task_id) if task_id is not None else task()
+        result = await metatool.run(Request(current, caller, given))
+        if result.get("resultType") == "input_required":
+            return result
+        result = fit(result, self._result_limit, lambda text: self._pages.keep(current.id, text))
+        if caller.modern and task_id is None and name != "finish_task":
+            result = _naming(result, current.id)
+        return result
+
+    def _definition(self, metatool: MetaTool, modern: bool) -> dict[str, Any]:
+        definition = metatool.definition()
+        if modern:
+            schema = definition["inputSchema"]
+            schema["properties"] = {**schema["properties"], "task_id": STRING}
+        return definition
+
+
+class DirectMode:
+    """Every permitted tool under a name that every client accepts."""
+
+    label = "direct"
+
+    def __init__(self, gateway: Gateway, caller: ToolCaller) -> None:
+        self._gateway = gateway
+        self._caller = caller
+
+    async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
+        return [{**tool.raw, "name": exposed} for exposed, tool in self._gateway.catalog.exposed.items()]
+
+    async def instructions(self) -> str:
+        index = index_lines(self._gateway.catalog.servers, INDEX_BYTES - 100)
+        return "Tools of several MCP servers, named server__tool:\n" + "\n".join(index.lines)
+
+    async def call(
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+    ) -> dict[str, Any]:
+        catalog = self._gateway.catalog
+        tool = catalog.exposed[name] if name in catalog.exposed else catalog.tool(name)
+        task()
+        return await self._caller.call(tool, understand(arguments, tool.input_schema), caller, params=params)
+
+
+class ServerMode:
+    """One server passed through: its own names, its own words, its own checks."""
+
+    label = "server"
+
+    def __init__(self, gateway: Gateway, caller: ToolCaller, name: str) -> None:
+        self._gateway = gateway
+        self._caller = caller
+        self._name = name
+
+    async def record(self) -> ServerRecord:
+        """The server, listed now if it never was.
+
+        Raises:
+            GatewayError: It cannot be reached.
+        """
+        server = self._gateway.catalog.server(self._name)
+        if server.listing is None:
+            await self._gateway.pool.refresh(server.name)
+            server = self._gateway.catalog.server(self._name)
+        return server
+
+    async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
+        return [tool.raw for tool in (await self.record()).tools]
+
+    async def instructions(self) -> str | None:
+        listing = (await self.record()).listing
+        return listing.instructions if listing else None
+
+    async def call(
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+    ) -> dict[str, Any]:
+        tool = self._gateway.catalog.own_tool(await self.record(), name)
+        task()
+        return await self._caller.call(tool, arguments, caller, check=False, params=params)
+
+    async def relay(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        """Any other request, for the server to answer."""
+        server = await self.record()
+        config = self._gateway.pool.configs[server.name]
+        call = Call(
+            method,
+            params,
+            config.timeout_s,
+            on_progress=caller.on_progress,
+            agent_capabilities=caller.capabilities if caller.modern else None,
+        )
+        return await self._gateway.pool.request(server.name, call, caller.session)
+
+
+def _forgiving(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The slips of models that cost nothing to understand: one name instead of a list, numbers as text, nulls."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    for key in ("tools", "servers"):
+        if isinstance(given.get(key), str):
+            given[key] = [given[key]]
+    for key in ("limit", "page", "offset"):
+        if isinstance(given.get(key), str) and str(given[key]).strip().isdigit():
+            given[key] = int(given[key])
+    return given
+
+
+def _naming(result: dict[str, Any], task_id: str) -> dict[str, Any]:
+    """Tell a sessionless agent which task this was; a tool's own result is not touched, its `_meta` names it."""
+    meta = result.get("_meta")
+    named = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), "toolatlas/task_id": task_id}}
+    content = result.get("content")
+    if isinstance(content, list) and "structuredContent" not in result:
+        named["content"] = [*content, {"type": "text", "text": f"[task_id: {task_id}; pass it in further calls]"}]
+    return named

@@ -1,0 +1,166 @@
+"""Bearer tokens of agents: SHA-256 hashes in one private JSON file; the secret itself is shown once and forgotten.
+
+Above: authentication.py checks them on every request, commands/token.py makes and revokes them. Below: the file system.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from proxy.errors import ConfigurationError
+
+ANONYMOUS = "local"
+"""Label of whoever comes without a token; no token may bear it."""
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """What may be told of a token. Times are UTC in ISO 8601; without `expires_at` it is valid until revoked."""
+
+    label: str
+    created_at: str
+    expires_at: str | None
+
+    @property
+    def expired(self) -> bool:
+        return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= datetime.now(UTC)
+
+
+Stored: TypeAlias = dict[str, TokenInfo]
+"""Tokens by the hash of their secret."""
+
+_STORED = TypeAdapter(Stored)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step, readable by its owner only, so that no reader ever sees half of it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    # A temporary file is created with mode 0600, and replacing keeps that.
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
+        try:
+            draft.write(text)
+            draft.flush()
+            os.fsync(draft.fileno())
+            os.replace(draft.name, path)
+        except BaseException:
+            os.unlink(draft.name)
+            raise
+
+
+class TokenStore:
+    """The token file. A running gateway sees what another process writes to it at its next request."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._stored: Stored = {}
+
+    def create(self, label: str, expires_in_days: int | None) -> str:
+        """Make a token and return its secret, which cannot be had again."""
+        if not _LABEL.fullmatch(label) or label == ANONYMOUS:
+            raise ConfigurationError(
+                f"{label!r} cannot be the label of a token: use up to 64 letters, digits and . _ @ -, beginning with a"
+                f" letter or digit, and not {ANONYMOUS!r}, which stands for agents without a token."
+            )
+        now = datetime.now(UTC)
+        try:
+            expires = None if expires_in_days is None else now + timedelta(days=expires_in_days)
+        except OverflowError:
+            raise ConfigurationError(f"A token cannot expire in {expires_in_days} days: name fewer days.") from None
+        if expires is not None and expires <= now:
+            raise ConfigurationError(f"A token cannot expire in {expires_in_days} days: name at least 1 day.")
+        secret = "ta_" + secrets.token_urlsafe(32)
+        with self._changing() as stored:
+            if any(info.label == label for info in stored.values()):
+                raise ConfigurationError(
+                    f"There is already a token labelled {label!r}: choose another label, or first run"
+                    f" `toolatlas token revoke {label}`."
+                )
+            stored[_hash(secret)] = TokenInfo(
+                label, now.isoformat(timespec="seconds"), expires and expires.isoformat(timespec="seconds")
+            )
+        return secret
+
+    def revoke(self, label: str) -> None:
+        """Make the token with this label worthless at once."""
+        with self._changing() as stored:
+            found = [digest for digest, info in stored.items() if info.label == label]
+            if not found:
+                labels = ", ".join(sorted(info.label for info in stored.values())) or "none"
+                raise ConfigurationError(f"There is no token labelled {label!r}. Labels: {labels}.")
+            for digest in found:
+                del stored[digest]
+
+    def list(self) -> tuple[TokenInfo, ...]:
+        """All tokens, expired ones included, oldest first."""
+        return tuple(sorted(self._load().values(), key=lambda info: (info.created_at, info.label)))
+
+    def verify(self, secret: str) -> TokenInfo | None:
+        """Whose secret this is; None where it is unknown, revoked or expired."""
+        digest = _hash(secret)
+        found: TokenInfo | None = None
+        # Every entry is compared, so that the time taken tells nothing of which one is near.
+        for stored, info in self._load().items():
+            if compare_digest(stored, digest):
+                found = info
+        return None if found is None or found.expired else found
+
+    @property
+    def empty(self) -> bool:
+        """Whether no token was ever made or all are revoked. Expired ones count: they must not open the gateway."""
+        return not self._load()
+
+    def _load(self) -> Stored:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            self._stamp, self._stored = None, {}
+            return self._stored
+        # Each write is a new file, so the inode tells two writes within one tick of the clock apart.
+        stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+        if stamp != self._stamp:
+            try:
+                self._stored = _STORED.validate_json(self._path.read_bytes(), strict=True)
+            except (ValidationError, OSError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+                raise ConfigurationError(
+                    f"The token file {self._path} cannot be read: {reason}. Repair it, or delete it and make new tokens"
+                    " with `toolatlas token create NAME`."
+                ) from None
+            self._stamp = stamp
+        return self._stored
+
+    @contextmanager
+    def _changing(self) -> Generator[Stored]:
+        """Hold other writers off, hand out a copy, and write it back unless the block raises."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            stored = dict(self._load())
+            yield stored
+            write_private(self._path, _STORED.dump_json(stored, indent=2).decode())
+        finally:
+            os.close(lock)
+
+
+def _hash(secret: str) -> str:
+    # The secrets are 256 random bits: there is nothing to guess, so a slow hash would only slow every request.
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

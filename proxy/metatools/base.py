@@ -1,0 +1,101 @@
+"""The contract of a meta-tool, and what it is told of the request it serves.
+
+Above: endpoint/search_mode.py lists and runs them. Their definitions are kept short on purpose: an agent pays for them
+in every conversation (`make bench-tokens` is the gate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mcp.shared.dispatcher import ProgressFnT
+
+from proxy.tasks import Task
+
+Ask = Callable[[str], Awaitable[bool | None]]
+"""Put a yes-or-no question to the user: True, False, or None when this client cannot ask."""
+
+
+@dataclass(slots=True)
+class Target:
+    """Which server and tool a request ended up calling, for the log."""
+
+    server: str | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The agent behind a request, as far as serving it needs to know."""
+
+    agent: str
+    session: str
+    """Whose own connections to use, for servers with `isolation: session`."""
+    modern: bool
+    """Whether it speaks 2026-07-28, where questions are answered by a retry of the call."""
+    ask: Ask
+    on_progress: ProgressFnT | None = None
+    capabilities: Mapping[str, Any] | None = None
+    resumed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """`inputResponses` and `requestState` of a retried call."""
+    target: Target = field(default_factory=Target)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of a meta-tool."""
+
+    task: Task
+    caller: Caller
+    arguments: Mapping[str, Any]
+    """Checked against the meta-tool's input schema."""
+
+
+class MetaTool(Protocol):
+    """One tool of the gateway itself. Failures are raised as GatewayError; the endpoint turns them into answers."""
+
+    @property
+    def name(self) -> str: ...
+
+    def definition(self) -> dict[str, Any]:
+        """The tool object for `tools/list`: name, description, inputSchema, annotations."""
+        ...
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        """The raw `tools/call` result."""
+        ...
+
+
+def definition(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: tuple[str, ...] = (),
+    *,
+    read_only: bool = True,
+) -> dict[str, Any]:
+    """A tool object with a flat schema; `anthropic/alwaysLoad` keeps Claude Code from hiding it behind its search."""
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    if required:
+        schema["required"] = list(required)
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": schema,
+        "annotations": {"readOnlyHint": True} if read_only else {"destructiveHint": True},
+        "_meta": {"anthropic/alwaysLoad": True},
+    }
+
+
+STRING: Mapping[str, str] = {"type": "string"}
+INTEGER: Mapping[str, str] = {"type": "integer"}
+
+
+def text_result(text: str, *, is_error: bool = False) -> dict[str, Any]:
+    """A `tools/call` result of one text."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if is_error:
+        result["isError"] = True
+    return result

@@ -1,0 +1,70 @@
+"""The one way to call a tool of a server, whoever asks: permission, argument check, approval, the call itself.
+
+Above: the meta-tool call_tool and the pass-through modes. Below: the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.catalog.arguments import ArgumentChecker
+from proxy.catalog.records import ToolRecord
+from proxy.errors import UnknownName
+from proxy.gateway import Gateway
+from proxy.metatools.approval import Approvals
+from proxy.metatools.base import Caller
+from proxy.servers.connection import Call
+
+
+class ToolCaller:
+    """Calls tools of servers for agents."""
+
+    def __init__(self, gateway: Gateway, checker: ArgumentChecker, approvals: Approvals) -> None:
+        self._gateway = gateway
+        self._checker = checker
+        self._approvals = approvals
+
+    async def call(
+        self,
+        tool: ToolRecord,
+        arguments: Mapping[str, Any] | None,
+        caller: Caller,
+        *,
+        check: bool = True,
+        params: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The server's raw result, or for a 2026-07-28 agent a question to answer first.
+
+        `tool` comes from the catalogue, which knows only what is permitted; `params` are further parameters of the
+        agent's request that are passed on.
+
+        Raises:
+            AgentError: Arguments that do not fit, or the user did not allow it.
+            ServerError: The server failed.
+        """
+        caller.target.server, caller.target.tool = tool.server, tool.name
+        if check:
+            self._checker.check(tool, arguments or {})
+        question = self._gateway.permissions.approval(tool.server, tool)
+        resumed = dict(caller.resumed)
+        if question is not None:
+            asking = await self._approvals.ensure(tool, arguments or {}, question, caller)
+            if asking is not None:
+                return asking
+            resumed = {}
+        config = self._gateway.pool.configs.get(tool.server)
+        if config is None:
+            raise UnknownName(f"server '{tool.server}' is not configured any more; search again")
+        sent: dict[str, Any] = {**(params or {}), "name": tool.name, **resumed}
+        if arguments is not None:
+            sent["arguments"] = dict(arguments)
+        call = Call(
+            "tools/call",
+            sent,
+            config.timeout_s,
+            on_progress=caller.on_progress,
+            agent_capabilities=caller.capabilities if caller.modern else None,
+            input_schema=tool.input_schema,
+        )
+        return await self._gateway.pool.request(tool.server, call, caller.session)

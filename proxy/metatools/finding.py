@@ -1,0 +1,129 @@
+"""Discovery: search over all tools, the list of servers, the list of one server's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.catalog.purpose import names_line
+from proxy.catalog.records import ToolRecord
+from proxy.catalog.stubs import signature
+from proxy.catalog.text import first_sentence, one_line
+from proxy.errors import InvalidArguments
+from proxy.gateway import Gateway
+from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
+from proxy.router.base import Query
+from proxy.servers.supervisor import Phase
+
+SERVERS_PER_PAGE = 50
+TOOLS_PER_PAGE = 60
+MAX_FOUND = 20
+NAMES_BYTES = 480
+"""Room for server names in search_tools' description, since some clients drop `instructions`."""
+
+
+class SearchTools:
+    name = "search_tools"
+
+    def __init__(self, gateway: Gateway, wait_s: float) -> None:
+        self._gateway = gateway
+        self._wait_s = wait_s
+
+    def definition(self) -> dict[str, Any]:
+        names = names_line(self._gateway.catalog.servers, NAMES_BYTES)
+        return definition(
+            self.name,
+            f"Find tools by what you want to do; task: the user's words. Servers: {names}",
+            {
+                "query": STRING,
+                "task": STRING,
+                "servers": {"type": "array", "items": STRING},
+                "limit": {"type": "integer", "default": 5},
+            },
+            ("query",),
+        )
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        arguments = request.arguments
+        query, limit = str(arguments["query"]), max(1, min(MAX_FOUND, int(arguments.get("limit", 5))))
+        if not query.strip():
+            raise InvalidArguments("query: say in a few words what you want to do")
+        built = await self._gateway.router(self._wait_s)
+        wanted = arguments.get("servers")
+        within = frozenset(built.catalog.server(name).written for name in wanted) if wanted else None
+        ranked = built.router.rank(Query(query, arguments.get("task"), within), limit)
+        lines = [_found(built.catalog.tools[found.tool]) for found in ranked]
+        notes: list[str] = []
+        if starting := self._gateway.pool.starting:
+            notes.append(f"{starting} of {len(self._gateway.pool.configs)} servers still starting; search again later.")
+        if not lines:
+            notes.append("Nothing found. Try other words, or list_servers() and list_tools(server).")
+        else:
+            lines.append('Next: describe_tools(["..."]), then call_tool.')
+        return text_result("\n".join([*notes, *lines]))
+
+
+class ListServers:
+    name = "list_servers"
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def definition(self) -> dict[str, Any]:
+        return definition(self.name, "All servers and their state.", {"page": INTEGER})
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        servers = self._gateway.catalog.servers
+        lines = [
+            f"{server.written} - {server.purpose} ({_tools(len(server.tools))}){self._state(server.name)}"
+            for server in servers
+        ]
+        return text_result(_page(lines, request.arguments, SERVERS_PER_PAGE, "list_servers(page={})", "servers"))
+
+    def _state(self, name: str) -> str:
+        state = self._gateway.pool.state(name)
+        if state.phase in (Phase.READY, Phase.ASLEEP):
+            return ""
+        return f" [{state.phase}{': ' + one_line(state.reason, 300) if state.reason else ''}]"
+
+
+class ListTools:
+    name = "list_tools"
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def definition(self) -> dict[str, Any]:
+        return definition(self.name, "The tools of one server.", {"server": STRING, "page": INTEGER}, ("server",))
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        server = self._gateway.catalog.server(str(request.arguments["server"]))
+        if server.listing is None:
+            state = self._gateway.pool.state(server.name)
+            why = one_line(state.reason, 600) if state.reason else "it has not been listed yet; try again shortly"
+            return text_result(f"{server.written} [{state.phase}]: {why}", is_error=state.phase is not Phase.STARTING)
+        lines = [f"{tool.written}: {first_sentence(tool.description, 100)}" for tool in server.tools]
+        following = f"list_tools(server={server.written!r}, page={{}})"
+        return text_result(_page(lines, request.arguments, TOOLS_PER_PAGE, following, "tools"))
+
+
+def _found(tool: ToolRecord) -> str:
+    return f"{tool.written.split('.')[0]}.{signature(tool)}\n    {first_sentence(tool.description, 140)}"
+
+
+def _tools(count: int) -> str:
+    return "1 tool" if count == 1 else f"{count} tools"
+
+
+def _page(lines: Sequence[str], arguments: Mapping[str, Any], size: int, following: str, what: str) -> str:
+    if not lines:
+        return f"There are no {what}."
+    pages = -(-len(lines) // size)
+    page = int(arguments.get("page", 1))
+    if not 1 <= page <= pages:
+        raise InvalidArguments(f"page: there are pages 1 to {pages}, not {page}")
+    shown = lines[(page - 1) * size : page * size]
+    if pages == 1:
+        return "\n".join(shown)
+    note = f"Page {page} of {pages}, {len(lines)} {what} in all"
+    return "\n".join([note + (f"; next: {following.format(page + 1)}" if page < pages else ""), *shown])

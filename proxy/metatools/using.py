@@ -1,0 +1,124 @@
+"""Describing and calling tools, reading long results, closing the task."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from proxy.catalog.arguments import understand
+from proxy.catalog.stubs import stub
+from proxy.errors import AgentError, InvalidArguments
+from proxy.gateway import Gateway
+from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
+from proxy.metatools.calling import ToolCaller
+from proxy.metatools.pages import PageStore
+from proxy.tasks import TaskStore
+
+MAX_DESCRIBED = 20
+
+
+class DescribeTools:
+    name = "describe_tools"
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def definition(self) -> dict[str, Any]:
+        return definition(
+            self.name,
+            "Parameters and docs of tools; call before call_tool.",
+            {
+                "tools": {"type": "array", "items": STRING},
+                "format": {"type": "string", "enum": ["python", "json"]},
+            },
+            ("tools",),
+        )
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        names = [str(name) for name in request.arguments["tools"]]
+        if not names or len(names) > MAX_DESCRIBED:
+            raise InvalidArguments(f"tools: name between 1 and {MAX_DESCRIBED} tools at a time, not {len(names)}")
+        as_json = request.arguments.get("format") == "json"
+        parts: list[str] = []
+        problems: list[str] = []
+        for name in names:
+            try:
+                tool = self._gateway.catalog.tool(name)
+            except AgentError as error:
+                problems.append(str(error))
+                continue
+            request.task.revealed.add(tool.written)
+            if as_json:
+                parts.append(json.dumps({**tool.raw, "name": tool.written}, ensure_ascii=False))
+            else:
+                parts.append(f"# {tool.written}\n{stub(tool)}")
+        return text_result("\n\n".join([*problems, *parts]), is_error=not parts)
+
+
+class CallTool:
+    name = "call_tool"
+
+    def __init__(self, gateway: Gateway, caller: ToolCaller) -> None:
+        self._gateway = gateway
+        self._caller = caller
+
+    def definition(self) -> dict[str, Any]:
+        return definition(
+            self.name,
+            "Run a tool.",
+            {"tool": {"type": "string", "description": "server.tool"}, "arguments": {"type": "object"}},
+            ("tool",),
+            read_only=False,
+        )
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        tool = self._gateway.catalog.tool(str(request.arguments["tool"]))
+        arguments = understand(request.arguments.get("arguments"), tool.input_schema)
+        return await self._caller.call(tool, arguments, request.caller)
+
+
+class ReadResult:
+    name = "read_result"
+
+    def __init__(self, pages: PageStore, page_length: int) -> None:
+        self._pages = pages
+        self._page_length = page_length
+
+    def definition(self) -> dict[str, Any]:
+        return definition(
+            self.name,
+            "More of a result that was cut, or the places where find occurs.",
+            {"id": STRING, "offset": INTEGER, "find": STRING},
+            ("id",),
+        )
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        arguments = request.arguments
+        return text_result(
+            self._pages.read(
+                request.task.id,
+                str(arguments["id"]),
+                offset=int(arguments.get("offset", 0)),
+                length=self._page_length,
+                find=arguments.get("find"),
+            )
+        )
+
+
+class FinishTask:
+    name = "finish_task"
+
+    def __init__(self, tasks: TaskStore) -> None:
+        self._tasks = tasks
+
+    def definition(self) -> dict[str, Any]:
+        return definition(
+            self.name,
+            "End this task; the next call begins another.",
+            {"outcome": {"type": "string", "enum": ["done", "failed", "abandoned"]}, "answer": STRING},
+            ("outcome",),
+        )
+
+    async def run(self, request: Request) -> dict[str, Any]:
+        self._tasks.finish(request.task)
+        return text_result(f"Task {request.task.id} is closed as {request.arguments['outcome']}.")

@@ -1,0 +1,199 @@
+"""BM25 over the words of every tool: the router that is always there, needs no model and answers in milliseconds.
+
+Above: metatools/search.py, and learned routers, which fall back to this one. Below: bm25s and PyStemmer.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol, cast
+
+import bm25s  # pyright: ignore[reportMissingTypeStubs]
+import numpy as np
+import Stemmer
+from bm25s.stopwords import STOPWORDS_EN_PLUS  # pyright: ignore[reportMissingTypeStubs]
+from numpy.typing import NDArray
+
+from proxy.catalog.records import ServerRecord, ToolRecord
+from proxy.router.base import Query, Ranked
+
+K1, B = 1.2, 0.75
+"""The usual values of the literature; nothing was tuned."""
+NAME_REPEATS = 2
+"""A tool's name stands twice in its document: its two or three words say more than any of the description's."""
+TASK_WEIGHT = 0.3
+"""A task is long and names what other steps need; the agent's own query is about this step."""
+MAX_SENTENCES = 24
+"""Of a query; with MAX_QUERY_CHARS it bounds the time of a search."""
+MIN_SENTENCE_TOKENS = 3
+MAX_QUERY_CHARS = 8_000
+MAX_DESCRIPTION_CHARS = 1_000
+MAX_NAME_CHARS = 200
+MAX_PARAMETERS = 30
+MAX_PARAMETER_WORDS = 8
+"""The later words of a parameter's description are formats and examples, which match everything."""
+
+# Letters and digits; from Devanagari to Burmese and in Khmer also vowel signs, which \w leaves out.
+_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f\u0900-\u109f\u1780-\u17d3])+")
+_PART = re.compile(r"\d+|\D+")
+_CASE_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Scripts written without spaces (Thai, Lao, Burmese, Khmer, kana, Han), and Hangul, whose words carry endings.
+_UNSPACED = re.compile(
+    r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    r"\U00020000-\U0003ffff]+)"
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_NAME = re.compile(r"\w(?:[\w.:/-]*\w)?")
+_STOP_WORDS = frozenset(cast("tuple[str, ...]", STOPWORDS_EN_PLUS))
+
+_Scores = NDArray[np.float32]
+
+
+class _Stemmer(Protocol):
+    def stemWords(self, words: Sequence[str], /) -> list[str]: ...
+
+
+class _Bm25(Protocol):
+    def index(
+        self, corpus: tuple[list[list[int]], dict[str, int]], *, create_empty_token: bool, show_progress: bool
+    ) -> None: ...
+
+    def get_scores_from_ids(self, query_tokens_ids: list[int]) -> _Scores: ...
+
+
+class LexicalRouter:
+    """Ranks tools by BM25, for the query as a whole and for its best sentence. Any number of threads may use it."""
+
+    def __init__(self, servers: Sequence[ServerRecord]) -> None:
+        # In the order of their names, so that a stable sort by score settles ties.
+        pairs = sorted(
+            ((server, tool) for server in servers for tool in server.tools), key=lambda pair: pair[1].written
+        )
+        self._tools = [tool.written for _, tool in pairs]
+        self._servers = [server.written for server, _ in pairs]
+        self._full_names: dict[str, int] = {}
+        self._tool_names: dict[str, list[int]] = {}
+        self._compound_names: set[str] = set()
+        self._vocabulary: dict[str, int] = {}
+        stemmer = _stemmer()
+        documents: list[list[int]] = []
+        for index, (server, tool) in enumerate(pairs):
+            self._full_names[tool.written.casefold()] = index
+            self._full_names.setdefault(f"{server.name}.{tool.name}".casefold(), index)
+            for name in {tool.name.casefold(), tool.written.rpartition(".")[2].casefold()}:
+                self._tool_names.setdefault(name, []).append(index)
+                if len(list(_tokens(tool.name[:MAX_NAME_CHARS]))) > 1:
+                    self._compound_names.add(name)
+            words = stemmer.stemWords([token for text in _document(server, tool) for token in _tokens(text)])
+            documents.append([self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words])
+        self._bm25 = cast("_Bm25", bm25s.BM25(k1=K1, b=B))
+        if self._vocabulary:
+            # With a vocabulary of our own the order of summation, and so the last bit of a score, is always the same.
+            self._bm25.index((documents, self._vocabulary), create_empty_token=False, show_progress=False)
+
+    def rank(self, query: Query, limit: int) -> list[Ranked]:
+        if limit < 1 or not self._vocabulary:
+            return []
+        scores = self._scores(query.text)
+        if query.task:
+            scores += TASK_WEIGHT * self._scores(query.task)
+        # Above every score of words; a full name above a tool's name alone, which several servers may have.
+        bonus = 1.0 + float(scores.max())
+        text = query.text[:MAX_QUERY_CHARS].strip().casefold()
+        scores[self._with_tool_name(text)] += bonus
+        scores[self._with_full_name(text)] += 2 * bonus
+        if query.servers is not None:
+            scores[[server not in query.servers for server in self._servers]] = 0.0
+        best = cast("list[int]", np.argsort(-scores, kind="stable")[:limit].tolist())
+        return [Ranked(self._tools[index], float(scores[index])) for index in best if scores[index] > 0]
+
+    def _scores(self, text: str) -> _Scores:
+        """The BM25 of all words, and the best of any one sentence, each in units of its standard deviation.
+
+        A long text needs tools of several servers, and its words taken together point at none of them.
+        """
+        stemmer = _stemmer()
+        text = text[:MAX_QUERY_CHARS]
+        scores = _in_deviations(self._bm25_scores(_query_tokens(text), stemmer))
+        sentences = [tokens for part in _SENTENCE_END.split(text) if (tokens := _query_tokens(part))]
+        if len(sentences) > 1:
+            best = np.zeros_like(scores)
+            for tokens in sentences[:MAX_SENTENCES]:
+                if len(tokens) >= MIN_SENTENCE_TOKENS:
+                    np.maximum(best, self._bm25_scores(tokens, stemmer), out=best)
+            scores += _in_deviations(best)
+        return scores
+
+    def _bm25_scores(self, tokens: list[str], stemmer: _Stemmer) -> _Scores:
+        # A word said twice does not ask for twice as much.
+        words = dict.fromkeys(stemmer.stemWords(tokens))
+        known = [self._vocabulary[word] for word in words if word in self._vocabulary]
+        if not known:
+            return np.zeros(len(self._tools), dtype=np.float32)
+        return self._bm25.get_scores_from_ids(known)
+
+    def _with_full_name(self, text: str) -> list[int]:
+        names = {text, *_NAME.findall(text)}
+        return [self._full_names[name] for name in names if name in self._full_names]
+
+    def _with_tool_name(self, text: str) -> list[int]:
+        # `search` is a tool's name and a word of every second query; `search_papers` within a text is meant as a name.
+        names = {text, *self._compound_names.intersection(_NAME.findall(text))}
+        return list({index for name in names for index in self._tool_names.get(name, ())})
+
+
+def _document(server: ServerRecord, tool: ToolRecord) -> Iterator[str]:
+    yield server.name[:MAX_NAME_CHARS]
+    yield server.purpose
+    for _ in range(NAME_REPEATS):
+        yield tool.name[:MAX_NAME_CHARS]
+    yield tool.description[:MAX_DESCRIPTION_CHARS]
+    properties = tool.input_schema.get("properties")
+    if isinstance(properties, Mapping):
+        for name, schema in islice(cast("Mapping[str, Any]", properties).items(), MAX_PARAMETERS):
+            yield name[:MAX_NAME_CHARS]
+            description = cast("Mapping[str, Any]", schema).get("description") if isinstance(schema, Mapping) else None
+            if isinstance(description, str):
+                yield " ".join(description[:MAX_DESCRIPTION_CHARS].split()[:MAX_PARAMETER_WORDS])
+
+
+def _query_tokens(text: str) -> list[str]:
+    tokens = list(_tokens(text))
+    return [token for token in tokens if token not in _STOP_WORDS] or tokens
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """`getGitHubIssue2` gives get, git, hub, issue, 2 and the whole (others write github); 天气预报 gives pairs."""
+    for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
+        if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+            # Nearly every word: nothing to split, and building the index spends half of its time here.
+            yield word.lower()
+            continue
+        parts = [
+            piece
+            for part in _PART.findall(word)
+            for run in _UNSPACED.split(part)
+            if run
+            for piece in (_pairs(run) if _UNSPACED.match(run) else _CASE_CHANGE.split(run))
+        ]
+        yield from (part.lower() for part in parts)
+        if len(parts) > 1 and not _UNSPACED.search(word):
+            yield word.lower()
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[start : start + 2] for start in range(max(1, len(run) - 1))]
+
+
+def _in_deviations(scores: _Scores) -> _Scores:
+    """Like a standard score, but no match stays 0."""
+    deviation = float(scores.std())
+    return scores / np.float32(deviation) if deviation > 0 else scores
+
+
+def _stemmer() -> _Stemmer:
+    # Takes a microsecond; one stemmer is not safe in two threads.
+    return cast("_Stemmer", Stemmer.Stemmer("english"))  # pyright: ignore[reportUnknownMemberType]

@@ -1,0 +1,69 @@
+"""The one place that decides what an agent may see and call, and when its user is asked first.
+
+Above: every path to a tool (listing, search, description, call, code, pass-through). Below: the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from proxy.catalog.records import ToolRecord
+from proxy.servers.config import Approve, ServerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What the configuration permits; replaced as a whole when the file changes."""
+
+    servers: Mapping[str, ServerConfig]
+    """By name in the configuration."""
+
+    def refusal(self, server: str, tool: str) -> str | None:
+        """Why the server's own `tool` may be neither seen nor called, naming the setting; None when it may.
+
+        Names are quoted with `repr`, which makes control and invisible characters in them visible.
+        """
+        config = self.servers.get(server)
+        if config is None:
+            return f"{tool!r} of server {server!r} is denied: the configuration has no entry for that server"
+        if not config.enabled:
+            return f"{tool!r} of server {server!r} is denied: the server is turned off in its configuration entry"
+        if config.disabled_reason is not None:
+            return (
+                f"{tool!r} of server {server!r} is denied: the configuration entry of the server "
+                f"cannot be used ({config.disabled_reason})"
+            )
+        for glob in config.deny:
+            if fnmatchcase(tool, glob):
+                return f"{tool!r} of server {server!r} is denied by tools.deny ({glob!r}) in its configuration entry"
+        if not any(fnmatchcase(tool, glob) for glob in config.allow):
+            return (
+                f"{tool!r} of server {server!r} is not among tools.allow ({_quoted(config.allow)}) "
+                "in its configuration entry"
+            )
+        return None
+
+    def approval(self, server: str, tool: ToolRecord) -> str | None:
+        """The question for the user before `tool` runs; None when none is needed."""
+        config = self.servers.get(server)
+        if config is None:
+            return f"Allow {tool.written}? The configuration has no entry for its server."
+        if config.approve is Approve.ALWAYS:
+            return f"Allow {tool.written}? The configuration asks before every call to its server."
+        if config.approve is Approve.DESTRUCTIVE and _says_destructive(tool):
+            return f"Allow {tool.written}? Its server says it is destructive."
+        return None
+
+
+def _says_destructive(tool: ToolRecord) -> bool:
+    hints = tool.annotations
+    return hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True
+
+
+def _quoted(globs: Sequence[str], shown: int = 8) -> str:
+    if not globs:
+        return "empty"
+    more = f" and {len(globs) - shown} more" if len(globs) > shown else ""
+    return ", ".join(repr(glob) for glob in globs[:shown]) + more

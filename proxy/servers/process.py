@@ -1,0 +1,194 @@
+"""A stdio server as a child process: its streams, its last words, and the end of its whole process group.
+
+Above: transports.py. The SDK's own stdio transport ends the group only when the leader outlives its stdin, keeps no
+stderr and logs every stray line with a traceback; docs/decisions/0003 says why this replaces it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import mcp_types as types
+from anyio.abc import ByteReceiveStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+# What a child may inherit. Everything else, above all the gateway's own secrets, it gets from its `env` or not at all.
+INHERITED = frozenset(
+    {
+        *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
+        *("TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE"),
+    }
+)
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+STDIN_GRACE_S = 2.0
+TERM_GRACE_S = 2.0
+KILL_GRACE_S = 2.0
+
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+@dataclass(slots=True)
+class LastWords:
+    """What a failing connection left behind, for the error text."""
+
+    stderr: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
+    junk_lines: int = 0
+    junk_sample: str = ""
+    exit_code: int | None = None
+
+    def describe(self) -> str:
+        parts: list[str] = []
+        if self.exit_code is not None:
+            parts.append(f"it exited with code {self.exit_code}")
+        if self.junk_lines:
+            parts.append(f"it printed {self.junk_lines} lines on stdout that are not MCP, such as {self.junk_sample!r}")
+        if self.stderr:
+            parts.append("its last words on stderr: " + " | ".join(list(self.stderr)[-5:]))
+        return "; ".join(parts)
+
+
+def child_environment(own: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
+    """The allow-listed part of `inherited` (shell functions and proxies with credentials dropped), then `own`.
+
+    The folder of our own interpreter comes last on PATH, so that a `uvx` installed beside the gateway is found.
+    """
+    environment = {
+        name: value
+        for name, value in inherited.items()
+        if name in INHERITED and not value.startswith("()") and not ("proxy" in name.lower() and "@" in value)
+    }
+    folders = [environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    environment["PATH"] = os.pathsep.join(folders)
+    return environment | dict(own)
+
+
+@asynccontextmanager
+async def stdio_process(
+    command: str, args: tuple[str, ...], *, env: Mapping[str, str], cwd: str | None, last_words: LastWords
+) -> AsyncIterator[Streams]:
+    """Start the server and yield its message streams. On exit nothing of its process group is left.
+
+    Raises:
+        OSError: The command cannot be started.
+    """
+    process = await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True)
+    incoming_send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](64)
+    outgoing, outgoing_receive = anyio.create_memory_object_stream[SessionMessage](0)
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read_messages, process.stdout, incoming_send, last_words)
+            tasks.start_soon(_write_messages, process, outgoing_receive, incoming_send)
+            tasks.start_soon(_read_stderr, process.stderr, last_words)
+            try:
+                yield incoming, outgoing
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            for stream in (incoming, incoming_send, outgoing, outgoing_receive):
+                stream.close()
+            await _end_group(process)
+            last_words.exit_code = process.returncode
+
+
+async def _lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in stream:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            parts.append(line)
+            yield b"".join(parts)
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > MAX_LINE_BYTES:
+            raise ValueError(f"a line of more than {MAX_LINE_BYTES} bytes")
+
+
+async def _read_messages(
+    stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception], last_words: LastWords
+) -> None:
+    # Closing `incoming` is how the session learns that the server is gone.
+    with incoming, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError, ValueError):
+        async for line in _lines(stdout):
+            if not line.strip():
+                continue
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                last_words.junk_lines += 1
+                last_words.junk_sample = last_words.junk_sample or line[:120].decode("utf-8", "replace")
+                continue
+            await incoming.send(SessionMessage(message))
+
+
+async def _write_messages(
+    process: Process,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    assert process.stdin
+    try:
+        async for message in outgoing:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.stdin.send(text.encode() + b"\n")
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        # A server that closed its stdin while alive would leave callers waiting for ever.
+        incoming.close()
+
+
+async def _read_stderr(stderr: ByteReceiveStream, last_words: LastWords) -> None:
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError, ValueError):
+        async for line in _lines(stderr):
+            if text := line.decode("utf-8", "replace").strip():
+                last_words.stderr.append(text[:400])
+
+
+async def _end_group(process: Process) -> None:
+    """Close stdin and wait, then SIGTERM, then SIGKILL: to the group, since `sh -c` and npx leave children behind."""
+    assert process.stdin
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.aclose()
+    await _until(lambda: process.returncode is not None, STDIN_GRACE_S)
+    for sign, grace_s in ((signal.SIGTERM, TERM_GRACE_S), (signal.SIGKILL, KILL_GRACE_S)):
+        if process.returncode is not None and not _group_alive(process.pid):
+            break
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, sign)
+        await _until(lambda: process.returncode is not None and not _group_alive(process.pid), grace_s)
+    with suppress(Exception):
+        # A child outside the group can still hold the pipes; without this their transports warn at collection.
+        await process.aclose()
+
+
+def _group_alive(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+async def _until(done: object, limit_s: float) -> None:
+    # Polled: Process.wait() also waits for the pipes, which an orphan may hold open.
+    assert callable(done)
+    with anyio.move_on_after(limit_s):
+        while not done():
+            await anyio.sleep(0.01)

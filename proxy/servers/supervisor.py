@@ -1,0 +1,222 @@
+"""Keeps one connection alive: starts it when it is needed, restarts it with back-off, ends it when idle or sick.
+
+Above: pool.py, one supervisor per server (or per server and agent session). Below: connection.py. One task owns the
+connection from opening to closing, as anyio's scopes demand.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import anyio
+import httpx2
+from anyio.abc import TaskGroup
+
+from proxy.errors import ProtocolFault, ServerDown, ServerError
+from proxy.servers.config import ServerConfig
+from proxy.servers.connection import Call, OnToolsChanged, ServerConnection, connect, innermost
+from proxy.servers.transports import OpenTransport
+
+logger = logging.getLogger("toolatlas.servers")
+
+FIRST_BACKOFF_S = 1.0
+MAX_BACKOFF_S = 60.0
+PING_AFTER_S = 60.0
+PING_TIMEOUT_S = 20.0
+END_WAIT_S = 10.0
+SHORT_WAIT_S = 2.0
+"""A back-off shorter than this is waited out rather than answered with an error."""
+SESSION_LOST = (-32600, -32001)
+
+
+class Phase(StrEnum):
+    ASLEEP = "asleep"
+    """Not started, or stopped for idleness; starts on the next call."""
+    STARTING = "starting"
+    READY = "ready"
+    DOWN = "down"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    phase: Phase
+    reason: str | None = None
+
+
+class Supervisor:
+    """The only way to a connection of its server."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        tasks: TaskGroup,
+        open_transport: OpenTransport,
+        on_tools_changed: OnToolsChanged,
+        on_ready: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._tasks = tasks
+        self._open_transport = open_transport
+        self._on_tools_changed = on_tools_changed
+        self._on_ready = on_ready
+        self._clock = clock
+        self._connection: ServerConnection | None = None
+        self._settled: anyio.Event | None = None
+        """Fires when the start under way has succeeded or failed; None when none is under way."""
+        self._stop = anyio.Event()
+        self._ended = anyio.Event()
+        self._ended.set()
+        self._failure: str | None = None
+        self._failures = 0
+        self._retry_at = 0.0
+        self._answered = False
+        """Whether this connection has answered anything since it was opened: if so, its end was no failed start."""
+        self._refused = False
+        """Whether the connection ended because nothing listened at the address, so that nothing can have arrived."""
+        self._in_flight = 0
+        self._last_used = clock()
+
+    @property
+    def state(self) -> ServerState:
+        if self._connection is not None:
+            return ServerState(Phase.READY)
+        if self._settled is not None:
+            return ServerState(Phase.STARTING)
+        if self._failure is not None:
+            return ServerState(Phase.DOWN, self._failure)
+        return ServerState(Phase.ASLEEP)
+
+    @property
+    def retry_in_s(self) -> float:
+        """Seconds until a failed server may be tried again."""
+        return max(0.0, self._retry_at - self._clock())
+
+    async def connection(self) -> ServerConnection:
+        """The live connection, started if need be.
+
+        Raises:
+            ServerDown: It could not be started, or failed a moment ago and its back-off is not over.
+        """
+        if self._connection is not None and not self._connection.channel.closed.is_set():
+            return self._connection
+        if self._settled is None:
+            if self.retry_in_s > SHORT_WAIT_S:
+                raise ServerDown(
+                    self._config.name, f"{self._failure}; it is tried again in {self.retry_in_s:.0f} s at the earliest"
+                )
+            self._settled = anyio.Event()
+            self._tasks.start_soon(self._own, self._settled)
+        await self._settled.wait()
+        if self._connection is None:
+            raise ServerDown(self._config.name, self._failure or f"server '{self._config.name}' was stopped")
+        return self._connection
+
+    async def request(self, call: Call) -> dict[str, Any]:
+        """Send a request. A session that the server has forgotten is opened again and the request repeated, once:
+        the server refused it unseen.
+
+        Raises:
+            ServerError: As `ServerConnection.request` and `connection` do.
+        """
+        self._in_flight += 1
+        try:
+            connection = await self.connection()
+            try:
+                result = await connection.request(call)
+            except ProtocolFault as fault:
+                if not _session_lost(fault):
+                    raise
+                await self.stop()
+                result = await (await self.connection()).request(call)
+            except ServerDown:
+                with anyio.move_on_after(END_WAIT_S):
+                    await self._ended.wait()
+                if not self._refused:
+                    raise ServerDown(
+                        self._config.name,
+                        f"{self._failure or f'server {self._config.name!r} was stopped'}. It was working on this call; "
+                        "whether the call took effect is not known. The server is started again on the next call",
+                    ) from None
+                result = await (await self.connection()).request(call)
+            self.answered()
+            return result
+        finally:
+            self._in_flight -= 1
+            self._last_used = self._clock()
+
+    def answered(self) -> None:
+        """Note that the connection works, used by those who took it with `connection()`."""
+        self._answered, self._failures, self._last_used = True, 0, self._clock()
+
+    async def stop(self) -> None:
+        """End the connection and wait until its process is gone."""
+        self._stop.set()
+        await self._ended.wait()
+
+    async def _own(self, settled: anyio.Event) -> None:
+        self._stop, self._ended = anyio.Event(), anyio.Event()
+        self._answered = self._refused = False
+        try:
+            await anyio.sleep(self.retry_in_s)
+            async with connect(self._config, self._open_transport, self._on_tools_changed) as connection:
+                self._connection, self._failure, self._settled = connection, None, None
+                self._last_used = self._clock()
+                settled.set()
+                self._on_ready()
+                await self._watch(connection)
+                ended_by_itself = not self._stop.is_set()
+            if ended_by_itself:
+                words = connection.channel.last_words.describe()
+                self._fail(f"server '{self._config.name}' ended" + (f": {words}" if words else ""))
+        except ServerError as error:
+            self._refused = error.__cause__ is not None and isinstance(innermost(error.__cause__), httpx2.ConnectError)
+            self._fail(str(error))
+        except Exception as error:
+            logger.exception("server %s", self._config.name)
+            self._fail(f"server '{self._config.name}' failed: {type(error).__name__}")
+        finally:
+            self._connection = self._settled = None
+            settled.set()
+            self._ended.set()
+
+    async def _watch(self, connection: ServerConnection) -> None:
+        """Return when the connection has ended, is not wanted any more, or no longer answers."""
+        interval_s = min(PING_AFTER_S, max(0.05, self._config.idle_s / 2))
+        while not (connection.channel.closed.is_set() or self._stop.is_set()):
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(_wait_then_cancel, connection.channel.closed, waiting)
+                waiting.start_soon(_wait_then_cancel, self._stop, waiting)
+                await anyio.sleep(interval_s)
+                waiting.cancel_scope.cancel()
+            quiet_s = self._clock() - self._last_used
+            if self._in_flight or quiet_s < interval_s:
+                continue
+            if quiet_s >= self._config.idle_s:
+                self._stop.set()
+            elif quiet_s >= PING_AFTER_S and not connection.channel.closed.is_set():
+                await connection.ping(PING_TIMEOUT_S)
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        logger.warning("%s", reason)
+        # One that worked may be restarted at once; only those that never answer are held back.
+        if not self._answered:
+            self._failures += 1
+            delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (self._failures - 1))
+            self._retry_at = self._clock() + delay_s
+
+
+async def _wait_then_cancel(event: anyio.Event, tasks: TaskGroup) -> None:
+    await event.wait()
+    tasks.cancel_scope.cancel()
+
+
+def _session_lost(fault: ProtocolFault) -> bool:
+    return fault.code in SESSION_LOST and "session" in str(fault).lower()

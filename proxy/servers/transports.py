@@ -1,0 +1,117 @@
+"""Opens the message streams of one server: a child process, streamable HTTP, or the older SSE pair.
+
+Above: connection.py, which speaks MCP over them. Every transport yields the same pair, and `Channel.closed` fires when
+the server's side has ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import anyio
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+
+from proxy.servers.config import ServerConfig, TransportKind
+from proxy.servers.process import LastWords, child_environment, stdio_process
+
+# Connecting may be slow behind a VPN; reading has no limit here, since calls carry their own.
+HTTP_TIMEOUT = httpx2.Timeout(20.0, read=None)
+
+
+class Channel:
+    """The two streams of an open transport."""
+
+    def __init__(
+        self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage], last_words: LastWords
+    ) -> None:
+        self.closed = anyio.Event()
+        self.read = _Watched(read, self.closed)
+        self.write = write
+        self.last_words = last_words
+
+
+class OpenTransport(Protocol):
+    """How a connection gets its channel; tests put an in-memory one here."""
+
+    def __call__(self, config: ServerConfig) -> AbstractAsyncContextManager[Channel]: ...
+
+
+@asynccontextmanager
+async def open_transport(config: ServerConfig) -> AsyncIterator[Channel]:
+    """Open the transport that the configuration names.
+
+    Raises:
+        OSError: The command cannot be started.
+        httpx2.HTTPError: The URL cannot be reached (SSE only; streamable HTTP connects with its first request).
+    """
+    last_words = LastWords()
+    if config.transport is TransportKind.STDIO:
+        env = child_environment(config.env, os.environ)
+        async with stdio_process(config.command, config.args, env=env, cwd=config.cwd, last_words=last_words) as (
+            read,
+            write,
+        ):
+            yield Channel(read, write, last_words)
+    elif config.transport is TransportKind.SSE:
+        async with sse_client(config.url, headers=dict(config.headers), timeout=20.0, sse_read_timeout=24 * 3600.0) as (
+            read,
+            write,
+        ):
+            yield Channel(read, write, last_words)
+    else:
+        async with (
+            httpx2.AsyncClient(headers=dict(config.headers), timeout=HTTP_TIMEOUT) as client,
+            streamable_http_client(config.url, http_client=client, max_sse_event_size=None) as (read, write),
+        ):
+            yield Channel(read, write, last_words)
+
+
+class _Watched:
+    """A read stream that fires `closed` when it ends, which the SDK's dispatcher tells nobody."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], closed: anyio.Event) -> None:
+        self._inner = inner
+        self._closed = closed
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._closed.set()
+            raise
+
+    async def aclose(self) -> None:
+        self._closed.set()
+        await self._inner.aclose()
+
+    def __aiter__(self) -> ReadStream[SessionMessage | Exception]:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
