@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             modules[name].add_arguments(bench)
     args = parser.parse_args(arguments)
+    if args.json is not None and not args.json.parent.is_dir():
+        parser.error(f"there is no folder {args.json.parent} to write {args.json.name} into")
     try:
         if "missing" in args:
             raise Missing(f"{args.missing}; install the dependency group: pip install --group bench -e .")

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,9 +44,7 @@ def o200k() -> Count | None:
     """The tokens of o200k_base, or None where the package with its vocabulary is not installed."""
     if find_spec("bpe_openai") is None:
         return None
-    from bpe_openai import get_encoding
-
-    encoding = get_encoding("o200k_base")
+    encoding = import_module("bpe_openai").get_encoding("o200k_base")
     return lambda text: len(encoding.encode_ordinary(text))
 
 

@@ -76,8 +76,8 @@ def build(
         SearchTools(gateway, settings.search_wait_s),
         ListServers(gateway),
         ListTools(gateway),
-        DescribeTools(gateway),
-        CallTool(gateway, calls),
+        DescribeTools(gateway, settings.search_wait_s),
+        CallTool(gateway, calls, settings.search_wait_s),
         ReadResult(pages, page_length=settings.result_limit * 4 // 5),
         FinishTask(tasks),
     )

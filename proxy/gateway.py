@@ -6,14 +6,14 @@ Above: endpoint/ and metatools/, which read `catalog` and call through `pool`. a
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from proxy.catalog.cache import ListingCache
 from proxy.catalog.catalog import Catalog, Source, build_catalog
 from proxy.catalog.purpose import purpose
-from proxy.catalog.records import Listing
-from proxy.errors import ConfigurationError
+from proxy.catalog.records import Listing, ToolRecord
+from proxy.errors import ConfigurationError, UnknownName
 from proxy.router.base import RouterFactory
 from proxy.router.current import Built, CurrentRouter
 from proxy.servers.config import ServerConfig
@@ -40,7 +40,7 @@ class Gateway:
         self.warnings: tuple[str, ...] = ()
 
     @asynccontextmanager
-    async def running(self, configuration: Configuration) -> AsyncIterator[None]:
+    async def running(self, configuration: Configuration) -> AsyncGenerator[None]:
         async with self.pool.running():
             await self.apply(configuration)
             yield
@@ -68,6 +68,20 @@ class Gateway:
         """The router, once servers being listed for the first time are done or `wait_s` is over."""
         await self.pool.wait_for_first_listings(wait_s)
         return await self._router.get(self.catalog, wait_s)
+
+    async def tool(self, name: str, wait_s: float) -> ToolRecord:
+        """The tool of that written name; waits for servers being listed for the first time before it gives up.
+
+        Raises:
+            UnknownName, Denied: As `Catalog.tool` does.
+        """
+        try:
+            return self.catalog.tool(name)
+        except UnknownName:
+            if not self.pool.starting:
+                raise
+        await self.pool.wait_for_first_listings(wait_s)
+        return self.catalog.tool(name)
 
     def keep_configuration(self, error: ConfigurationError) -> None:
         logger.error("the changed configuration is not taken over, the earlier one stays in force: %s", error)

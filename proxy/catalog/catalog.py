@@ -92,6 +92,9 @@ class Catalog:
         for written, reason in self.denied.items():
             if squashed(name) == squashed(written):
                 raise Denied(reason)
+        server = self._servers_by_name.get(name.partition(".")[0])
+        if server is not None and server.listing is None:
+            raise UnknownName(f"the tools of '{server.written}' are not known yet; list_servers() says why")
         raise UnknownName(f"no tool '{name[:120]}'" + _nearest(name, self.tools, "search_tools"))
 
     def own_tool(self, server: ServerRecord, name: str) -> ToolRecord:

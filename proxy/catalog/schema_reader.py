@@ -101,11 +101,11 @@ def values_of(node: Mapping[str, Any]) -> Sequence[Any]:
     return [node["const"]] if "const" in node else sequence(node.get("enum"))
 
 
-def kinds_of(node: Mapping[str, Any]) -> Sequence[Any]:
+def kinds_of(node: Mapping[str, Any]) -> Sequence[str]:
     """The values of `type`, or what they must be where it is left out."""
     kind = node.get("type")
     if kind is not None:
-        return sequence(kind) or [kind]
+        return [each for each in sequence(kind) or [kind] if isinstance(each, str)]
     if "items" in node or "prefixItems" in node:
         return ["array"]
     if "additionalProperties" in node:

@@ -16,7 +16,11 @@ from proxy.catalog.schema_reader import MAX_DEPTH, Fields, Reader, kinds_of, map
 from proxy.catalog.text import one_line
 
 MAX_DEFINITIONS = 30
+MAX_DEFINED = 12_000
+"""Characters of TypedDicts after which further objects are plain `dict`s."""
 MAX_FIELDS = 60
+MAX_TYPE = 1_500
+"""Characters of one type; a longer one is `Any`."""
 MAX_ALTERNATIVES = 12
 MAX_LITERALS = 400
 """Characters of an enumeration that are written out; past them it becomes a note."""
@@ -34,11 +38,12 @@ class Definitions:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self.texts: list[str] = []
+        self._names: dict[str, str] = {}
         self._taken = {*_RESERVED, *taken}
 
     def claim(self, hint: str) -> str | None:
         """A fresh class name; None once there are too many."""
-        if len(self._taken) >= MAX_DEFINITIONS + len(_RESERVED):
+        if len(self._taken) >= MAX_DEFINITIONS + len(_RESERVED) or sum(map(len, self.texts)) > MAX_DEFINED:
             return None
         words = re.findall(r"[A-Za-z0-9]+", hint)
         base = "".join(word[0].upper() + word[1:] for word in words)[:40]
@@ -50,6 +55,15 @@ class Definitions:
         self._taken.add(name)
         return name
 
+    def define(self, name: str, text: str) -> str:
+        """Takes the class statement of `name`, NUL standing for it; returns the class that already looks so."""
+        known = self._names.setdefault(text, name)
+        if known != name:
+            self._taken.discard(name)
+        else:
+            self.texts.append(text.replace("\0", name))
+        return known
+
 
 class TypeWriter:
     """Writes the types of one document; without `definitions` objects are plain `dict`s."""
@@ -57,6 +71,7 @@ class TypeWriter:
     def __init__(self, reader: Reader, definitions: Definitions | None = None) -> None:
         self._reader = reader
         self._definitions = definitions
+        self._literal_limit = MAX_LITERALS if definitions else MAX_FLAT_LITERALS
         self._known: dict[str, str] = {}
 
     def write(self, schema: Any, hint: str, depth: int = 0, reference: str = "") -> str:
@@ -68,7 +83,9 @@ class TypeWriter:
         if isinstance(target, str):
             return self._referenced(target, hint, depth)
         written = self._written(node, hint, depth, reference)
-        return union([written, "None"]) if node.get("nullable") is True and not written.endswith("None") else written
+        if node.get("nullable") is True and not written.endswith("None"):
+            written = union([written, "None"])
+        return written if len(written) <= MAX_TYPE else "Any"
 
     def _referenced(self, reference: str, hint: str, depth: int) -> str:
         if reference not in self._known:
@@ -79,7 +96,7 @@ class TypeWriter:
         return self._known[reference]
 
     def _written(self, node: Mapping[str, Any], hint: str, depth: int, reference: str) -> str:
-        if literals := _literals(values_of(node), MAX_LITERALS if self._definitions else MAX_FLAT_LITERALS):
+        if literals := _literals(values_of(node), self._literal_limit):
             return literals
         parts = sequence(node.get("allOf"))
         if len(parts) == 1 and not {"properties", "type", "anyOf", "oneOf"} & node.keys():
@@ -98,7 +115,8 @@ class TypeWriter:
 
     def _alternatives(self, alternatives: Sequence[Any], hint: str, depth: int) -> str:
         each = [values_of(self._reader.resolved(part)) for part in alternatives[:MAX_ALTERNATIVES]]
-        if all(each) and (literals := _literals([value for values in each for value in values], MAX_LITERALS)):
+        values = [value for allowed in each for value in allowed]
+        if all(each) and (literals := _literals(values, self._literal_limit)):
             return literals
         kept = [self.write(part, hint, depth + 1) for part in alternatives[:MAX_ALTERNATIVES]]
         return union([*kept, "Any"] if len(alternatives) > MAX_ALTERNATIVES else kept)
@@ -120,7 +138,8 @@ class TypeWriter:
             return "dict"
         if reference:
             self._known[reference] = name
-        shown = sorted(fields.properties, key=lambda field: field not in fields.required)[:MAX_FIELDS]
+        short = (field for field in fields.properties if len(field) <= 100)
+        shown = sorted(short, key=lambda field: field not in fields.required)[:MAX_FIELDS]
         attributes = all(plain_name(field) and not field.startswith("__") for field in shown)
         partial = not fields.required & set(shown)
         lines: list[str] = []
@@ -133,13 +152,10 @@ class TypeWriter:
             lines.append(f"{line}  # {note}" if note else line)
         if left := len(fields.properties) - len(shown):
             lines.append(f"    # and {left} more")
-        body, total = "\n".join(lines), ", total=False" if partial else ""
-        self._definitions.texts.append(
-            f"class {name}(TypedDict{total}):\n{body}"
-            if attributes
-            else f"{name} = TypedDict({name!r}, {{\n{body}\n}}{total})"
-        )
-        return name
+        body, total = "\n".join(lines or ["    pass"]), ", total=False" if partial else ""
+        if attributes:
+            return self._definitions.define(name, f"class \0(TypedDict{total}):\n{body}")
+        return self._definitions.define(name, f"\0 = TypedDict('\0', {{\n{body}\n}}{total})")
 
 
 def union(types: Sequence[str]) -> str:
@@ -220,4 +236,4 @@ def _literals(values: Sequence[Any], limit: int) -> str:
 def _number(value: Any) -> str:
     """A bound as text; empty for none, and for the limits of a double that some generators write to every integer."""
     usable = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 - 1
-    return f"{value:.15g}" if usable else ""
+    return (str(value) if isinstance(value, int) else f"{value:.15g}") if usable else ""

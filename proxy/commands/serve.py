@@ -53,7 +53,7 @@ def serve(
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    for noisy in ("httpx2", "mcp", "uvicorn.access", "watchfiles"):
+    for noisy in ("httpx2", "mcp", "bm25s", "uvicorn", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     built = build(settings, os.environ)
     with _listen(settings) as listener:

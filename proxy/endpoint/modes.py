@@ -7,7 +7,7 @@ same catalogue and call through the same `ToolCaller`, so permissions hold alike
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from proxy.catalog.arguments import ArgumentChecker, understand
 from proxy.catalog.purpose import index_lines
@@ -92,10 +92,12 @@ class SearchMode:
         result = await metatool.run(Request(current, caller, given))
         if result.get("resultType") == "input_required":
             return result
-        result = fit(result, self._result_limit, lambda text: self._pages.keep(current.id, text))
+        fitted = fit(result, self._result_limit, lambda text: self._pages.keep(current.id, text))
         if caller.modern and task_id is None and name != "finish_task":
-            result = _naming(result, current.id)
-        return result
+            # A tool's own words stay its own, unless they were cut: then the agent needs the id to read on.
+            in_words = caller.target.tool is None or fitted.get("content") != result.get("content")
+            fitted = _naming(fitted, current.id, in_words)
+        return fitted
 
     def _definition(self, metatool: MetaTool, modern: bool) -> dict[str, Any]:
         definition = metatool.definition()
@@ -192,11 +194,11 @@ def _forgiving(arguments: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _naming(result: dict[str, Any], task_id: str) -> dict[str, Any]:
-    """Tell a sessionless agent which task this was; a tool's own result is not touched, its `_meta` names it."""
-    meta = result.get("_meta")
-    named = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), "toolatlas/task_id": task_id}}
+def _naming(result: dict[str, Any], task_id: str, in_words: bool) -> dict[str, Any]:
+    """Tell a sessionless agent which task this was."""
+    named: dict[str, Any] = {**result, "_meta": {**(result.get("_meta") or {}), "toolatlas/task_id": task_id}}
     content = result.get("content")
-    if isinstance(content, list) and "structuredContent" not in result:
-        named["content"] = [*content, {"type": "text", "text": f"[task_id: {task_id}; pass it in further calls]"}]
+    if in_words and isinstance(content, list):
+        note = {"type": "text", "text": f"[task_id: {task_id}; pass it in further calls]"}
+        named["content"] = [*cast(list[Any], content), note]
     return named

@@ -77,7 +77,7 @@ class Registry:
             self._announced = None
 
     def find(self, config: Path) -> GatewayRecord | None:
-        """The gateway that serves this file now. A record whose gateway does not answer is removed."""
+        """The gateway that serves this file now. A record whose gateway is gone is removed."""
         path = self._path(config)
         try:
             text = path.read_text(encoding="utf-8")
@@ -87,8 +87,13 @@ class Registry:
             record = _RECORD.validate_json(text)
         except ValidationError:
             record = None
-        if record is not None and _alive(record.pid) and _healthy(record.url):
-            return record
+        if record is not None and _alive(record.pid):
+            try:
+                if _healthy(record.url):
+                    return record
+            except httpx2.TimeoutException:
+                # Too busy to answer, or still on its way up: not to be joined now, but not gone either.
+                return None
         _remove(path, text)
         return None
 
@@ -192,11 +197,14 @@ def _alive(pid: int) -> bool:
 
 
 def _healthy(url: str) -> bool:
+    """Whether one of ours answers there; raises TimeoutException where something accepts and then says nothing."""
     try:
         # The record names this machine, whatever proxy the environment names for the world outside.
         with httpx2.Client(timeout=_HEALTH_S, trust_env=False) as http:
             answer = http.get(httpx2.URL(url).join("/healthz"))
         return _HEALTH.validate_json(answer.content).service == SERVICE
+    except httpx2.TimeoutException:
+        raise
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError):
         return False
 

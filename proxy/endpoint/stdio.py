@@ -148,8 +148,6 @@ class _Relay:
                 if isinstance(message, JSONRPCResponse):
                     self._learn(method, message.result)
                 elif _is_cut_off(message.error):
-                    if method is None:
-                        continue  # Cancelled: the gateway rightly ended the stream without an answer.
                     message.error = ErrorData(code=INTERNAL_ERROR, message=_STOPPED)
                 await self._write.send(SessionMessage(message))
                 if method == "initialize":

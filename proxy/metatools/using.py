@@ -20,8 +20,9 @@ MAX_DESCRIBED = 20
 class DescribeTools:
     name = "describe_tools"
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, wait_s: float) -> None:
         self._gateway = gateway
+        self._wait_s = wait_s
 
     def definition(self) -> dict[str, Any]:
         return definition(
@@ -43,7 +44,7 @@ class DescribeTools:
         problems: list[str] = []
         for name in names:
             try:
-                tool = self._gateway.catalog.tool(name)
+                tool = await self._gateway.tool(name, self._wait_s)
             except AgentError as error:
                 problems.append(str(error))
                 continue
@@ -58,9 +59,10 @@ class DescribeTools:
 class CallTool:
     name = "call_tool"
 
-    def __init__(self, gateway: Gateway, caller: ToolCaller) -> None:
+    def __init__(self, gateway: Gateway, caller: ToolCaller, wait_s: float) -> None:
         self._gateway = gateway
         self._caller = caller
+        self._wait_s = wait_s
 
     def definition(self) -> dict[str, Any]:
         return definition(
@@ -72,7 +74,7 @@ class CallTool:
         )
 
     async def run(self, request: Request) -> dict[str, Any]:
-        tool = self._gateway.catalog.tool(str(request.arguments["tool"]))
+        tool = await self._gateway.tool(str(request.arguments["tool"]), self._wait_s)
         arguments = understand(request.arguments.get("arguments"), tool.input_schema)
         return await self._caller.call(tool, arguments, request.caller)
 

@@ -6,7 +6,7 @@ one invalid schema would fail a whole listing; the SDK's dispatcher and session 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -151,7 +151,7 @@ class ServerConnection:
 @asynccontextmanager
 async def connect(
     config: ServerConfig, open_transport: OpenTransport, on_tools_changed: OnToolsChanged
-) -> AsyncIterator[ServerConnection]:
+) -> AsyncGenerator[ServerConnection]:
     """Open the transport, negotiate the protocol era, and yield the session.
 
     Raises:

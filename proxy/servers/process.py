@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +78,7 @@ def child_environment(own: Mapping[str, str], inherited: Mapping[str, str]) -> d
 @asynccontextmanager
 async def stdio_process(
     command: str, args: tuple[str, ...], *, env: Mapping[str, str], cwd: str | None, last_words: LastWords
-) -> AsyncIterator[Streams]:
+) -> AsyncGenerator[Streams]:
     """Start the server and yield its message streams. On exit nothing of its process group is left.
 
     Raises:

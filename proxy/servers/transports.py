@@ -7,7 +7,7 @@ the server's side has ended.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -45,7 +45,7 @@ class OpenTransport(Protocol):
 
 
 @asynccontextmanager
-async def open_transport(config: ServerConfig) -> AsyncIterator[Channel]:
+async def open_transport(config: ServerConfig) -> AsyncGenerator[Channel]:
     """Open the transport that the configuration names.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import stat
 import sys
 from collections.abc import Iterator
@@ -152,6 +153,15 @@ def test_a_stale_record_is_removed(tmp_path: Path, broken: str) -> None:
         registry.announce(_record(config, closed))
     assert registry.find(config) is None
     assert _records(tmp_path) == []
+
+
+def test_a_gateway_that_listens_but_does_not_answer_yet_keeps_its_record(tmp_path: Path) -> None:
+    config = _config(tmp_path)
+    registry = _registry(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        registry.announce(_record(config, f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"))
+        assert registry.find(config) is None
+        assert len(_records(tmp_path)) == 1
 
 
 async def test_three_clients_that_start_at_once_make_one_gateway(tmp_path: Path) -> None:
