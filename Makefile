@@ -22,7 +22,7 @@ serve: .venv/.serve ## set up, then serve CONFIG on HOST:PORT (default examples/
 	$(BIN)/toolatlas serve --config '$(CONFIG)' --host '$(HOST)' --port '$(PORT)'
 
 test: check ## set up, then lint, types and all tests
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: .venv/.test ## set up, then lint, formatting and types only
 	$(BIN)/ruff check .
@@ -32,7 +32,7 @@ check: .venv/.test ## set up, then lint, formatting and types only
 bench-tokens: .venv/.bench $(OUT) ## tokens that an agent sees, against all schemas at once
 	$(BIN)/python -m bench tokens --json $(OUT)/tokens.json $(ARGS)
 
-bench-tokens-gate: .venv/.bench ## fail when 28 servers cost an agent more than 1,200 tokens
+bench-tokens-gate: .venv/.test ## fail when 28 servers cost an agent more than 1,200 tokens
 	$(BIN)/python -m bench tokens --max 1200
 
 bench-overhead: .venv/.bench $(OUT) ## what the gateway adds to a call, beside other proxies

@@ -131,7 +131,7 @@ def _names(fields: Fields) -> dict[str, str]:
 def _sanitised(name: str) -> str:
     visible = unicodedata.normalize("NFKC", one_line(name, 48).strip(ELLIPSIS))
     written = re.sub(r"\W+", "_", visible).strip("_")
-    return next((option for option in (written, f"p_{written}", f"{written}_") if plain_name(option)), "parameter")
+    return next((option for option in (written, f"{written}_", f"p_{written}") if plain_name(option)), "parameter")
 
 
 def _free(base: str, taken: Container[str]) -> str:
@@ -168,9 +168,7 @@ def _docstring(tool: ToolRecord, shown: Sequence[_Parameter], left: int) -> str:
     if not text:
         return "    ..."
     # Escaped, a backslash escapes nothing, and quotes neither close the docstring nor join its closing ones.
-    text = text.replace("\\", "\\\\").replace('""', '\\"\\"')
-    if text.endswith('"'):
-        text = text[:-1] + '\\"'
+    text = re.sub(r'"{2,}|"\Z', lambda quotes: '\\"' * len(quotes[0]), text.replace("\\", "\\\\"))
     lines = [f"    {line}" if line else "" for line in text.split("\n")]
     lines[0] = f'    """{lines[0].strip()}'
     return "\n".join([*lines, '    """']) if len(lines) > 1 else f'{lines[0]}"""'

@@ -62,14 +62,14 @@ class Document:
 
     def servers(self, table: tuple[str, ...]) -> Mapping[str, Entry]:
         """The entries of a table; what is not an object is given as an empty one."""
-        found: Any = self.values
+        entries: Mapping[str, object] = self.values
         for key in table:
-            found = found.get(key, {})
-            if not isinstance(found, Mapping):
+            inner = entries.get(key, {})
+            if not isinstance(inner, Mapping):
                 raise ConfigurationError(
                     f"{'.'.join(table)!r} of {self.path} has to be an object but is not. Correct it by hand."
                 )
-        entries = cast("Mapping[str, object]", found)
+            entries = cast("Entry", inner)
         return {name: cast("Entry", value) if isinstance(value, Mapping) else {} for name, value in entries.items()}
 
     def changed(self, changes: Collection[Change]) -> bytes:
@@ -77,7 +77,7 @@ class Document:
         expected = deepcopy(self.values)
         for change in changes:
             servers: Any = expected
-            for key in change.table if change.put or self.servers(change.table) else ():
+            for key in change.table:
                 servers = servers.setdefault(key, {})
             for name in change.drop:
                 del servers[name]
@@ -119,7 +119,7 @@ class Document:
     def _refused(self, why: str, changes: Collection[Change]) -> ConfigurationError:
         puts = [snippet(self.format, change) for change in changes if change.put]
         drops = [name for change in changes for name in change.drop]
-        also = f"\n\nand take out these servers: {', '.join(drops)}" if drops else ""
+        also = f"\n\nand, once they are imported, take these servers out: {', '.join(drops)}" if drops else ""
         return ConfigurationError(f"{self.path} {why}. Put this in by hand:\n\n" + "\n".join(puts) + also)
 
 
@@ -162,7 +162,8 @@ def _with(text: str, table: tuple[str, ...], name: str, entry: Entry) -> str:
             parent[key] = tomlkit.table(is_super_table=True)
         parent = parent[key]
     item = tomlkit.inline_table() if isinstance(parent, InlineTable) else tomlkit.table()
-    item.update(entry)
+    for key, value in entry.items():
+        item[key] = value
     parent[name] = item
     return tomlkit.dumps(document)
 

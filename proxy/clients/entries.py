@@ -33,7 +33,7 @@ class Found:
 
 
 def normalise(name: str, given: Entry, folder: Path | None) -> Found:
-    """`given` as our own file would have it. `folder` is where the client starts it, for paths that begin with a dot."""
+    """`given` as our own file would have it. `folder` is where the client starts it, which relative paths go by."""
     fields = {key: value for key, value in given.items() if value is not None}
     entry = _reached(fields)
     for key in ("env", "headers", "tools", "description"):
@@ -43,7 +43,7 @@ def normalise(name: str, given: Entry, folder: Path | None) -> Found:
         entry["enabled"] = False
     timeout = fields.get("timeout_s", fields.get("timeout"))
     if timeout is not None:
-        # As configfile.py reads `timeout`: some clients mean milliseconds, and none means a quarter of an hour.
+        # As configfile.py reads `timeout`: above 1000 it must be milliseconds.
         entry["timeout_s"] = timeout / 1000 if isinstance(timeout, int | float) and timeout > 1000 else timeout
     if "start_timeout_s" in fields:
         entry["start_timeout_s"] = fields["start_timeout_s"]

@@ -158,7 +158,7 @@ def _mapping(value: object) -> Entry:
 def _names(value: object) -> list[str]:
     """Names of variables, each written alone or as `{name = …}`."""
     items = cast("list[object]", value) if isinstance(value, list) else []
-    found = [_mapping(item).get("name") if isinstance(item, Mapping) else item for item in items]
+    found = [_mapping(cast("object", item)).get("name") if isinstance(item, Mapping) else item for item in items]
     return [name for name in found if isinstance(name, str)]
 
 

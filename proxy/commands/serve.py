@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -97,12 +100,29 @@ async def _run(built: App, settings: Settings, listener: socket.socket) -> None:
     config = uvicorn.Config(
         built.http, log_config=None, access_log=False, http="httptools", lifespan="on", timeout_graceful_shutdown=5
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_exit_on_signal, server)
         if settings.exit_when_idle_s is not None:
             tasks.start_soon(_exit_when_idle, server, built, settings.exit_when_idle_s)
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn would raise the signal again once it is done, which ends the process before it has cleaned up."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def _exit_on_signal(server: uvicorn.Server) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            # A second one means that somebody does not want to wait for open streams.
+            server.force_exit = server.should_exit
+            server.should_exit = True
 
 
 async def _exit_when_idle(server: uvicorn.Server, built: App, limit_s: float) -> None:

@@ -93,6 +93,10 @@ async def _relay(config: Path | None, url: str | None, token: str | None) -> Non
                 finally:
                     stdin.stop()
                     await write.aclose()
+                    async with read:
+                        # The reading thread may hold a message still: it fails unless somebody takes that.
+                        async for _ in read:
+                            pass
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure

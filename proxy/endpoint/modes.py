@@ -55,6 +55,8 @@ class SearchMode:
     ) -> None:
         self._gateway = gateway
         self._metatools = {metatool.name: metatool for metatool in metatools}
+        # Their schemas never change, so the checker compiles each once.
+        self._own = {metatool.name: _as_tool(metatool.name, self._definition(metatool, True)) for metatool in metatools}
         self._checker = checker
         self._tasks = tasks
         self._pages = pages
@@ -82,9 +84,7 @@ class SearchMode:
             # Agents that have learned a tool's name sometimes call it as if it were ours.
             tool = self._gateway.catalog.tool(name)
             raise UnknownName(f"call it as call_tool(tool='{tool.written}', arguments={{...}})")
-        own = ToolRecord(
-            server="toolatlas", name=name, written=f"toolatlas.{name}", raw=self._definition(metatool, True)
-        )
+        own = self._own[name]
         given = _forgiving(understand(arguments, own.input_schema))
         self._checker.check(own, {key: value for key, value in given.items() if key != "arguments"})
         task_id = given.pop("task_id", None)
@@ -180,6 +180,10 @@ class ServerMode:
             agent_capabilities=caller.capabilities if caller.modern else None,
         )
         return await self._gateway.pool.request(server.name, call, caller.session)
+
+
+def _as_tool(name: str, definition: Mapping[str, Any]) -> ToolRecord:
+    return ToolRecord(server="toolatlas", name=name, written=f"toolatlas.{name}", raw=definition)
 
 
 def _forgiving(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Router(Protocol):
     """Ranks the tools of the catalogue it was built for. Immutable: a changed catalogue gets a new router."""
 
     def rank(self, query: Query, limit: int) -> list[Ranked]:
-        """At most `limit` tools, best first; none that match nothing of the query. Pure CPU, call off the event loop."""
+        """At most `limit` tools, best first; none that match nothing of the query. Pure CPU, no waiting."""
         ...
 
 
