@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -45,7 +46,10 @@ def o200k() -> Count | None:
     """The tokens of o200k_base, or None where the package with its vocabulary is not installed."""
     if find_spec("bpe_openai") is None:
         return None
-    encoding = import_module("bpe_openai").get_encoding("o200k_base")
+    with warnings.catch_warnings():
+        # It reads its vocabulary with a function that Python has renamed.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        encoding = import_module("bpe_openai").get_encoding("o200k_base")
 
     def count(text: str) -> int:
         # It takes no megabytes at once; a cut costs at most a token or two.

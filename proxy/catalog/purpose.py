@@ -42,7 +42,7 @@ def purpose(config_description: str | None, listing: Listing | None, limit: int 
 
 
 def index_lines(servers: Sequence[ServerRecord], budget_bytes: int) -> IndexText:
-    """`written - purpose (n tools)` for as many servers as fit, in their order; line breaks count.
+    """`written - purpose (number of tools)` for as many servers as fit, in their order; line breaks count.
 
     All purposes get shorter before any server is left out.
     """
@@ -106,8 +106,7 @@ def _line(server: ServerRecord, cap: int) -> str:
     line = f"{server.written} - {one_line(server.purpose, cap)}"
     if server.listing is None:
         return line
-    count = len(server.tools)
-    return f"{line} ({count} tool{'' if count == 1 else 's'})"
+    return f"{line} ({len(server.tools)})"
 
 
 def _size(lines: Iterator[str] | list[str]) -> int:

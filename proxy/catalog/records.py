@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class ToolRecord:
     def input_schema(self) -> Mapping[str, Any]:
         """The raw input schema; empty where the server sent none or something that is not an object."""
         schema = self.raw.get("inputSchema")
-        return schema if isinstance(schema, Mapping) else {}
+        return cast(Mapping[str, Any], schema) if isinstance(schema, Mapping) else {}
 
     @property
     def output_schema(self) -> Mapping[str, Any] | None:
         schema = self.raw.get("outputSchema")
-        return schema if isinstance(schema, Mapping) else None
+        return cast(Mapping[str, Any], schema) if isinstance(schema, Mapping) else None
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         value = self.raw.get("annotations")
-        return value if isinstance(value, Mapping) else {}
+        return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)

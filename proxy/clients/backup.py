@@ -60,6 +60,7 @@ class Backups:
         folder = self._of(action, target)
         number = max(self._numbers(folder), default=0) + 1
         entry, kept = folder / f"{number:06}.json", folder / f"{number:06}.before"
+        _private(self._folder, folder)
         if before is not None:
             write_atomically(kept, before, PRIVATE)
         write_atomically(entry, RECORD.dump_json(record, indent=2), PRIVATE)
@@ -115,7 +116,7 @@ class Backups:
 def write_atomically(path: Path, content: bytes, mode: int) -> None:
     """Puts `content` in the place of the file in one step, so that no reader sees half of it."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with open(handle, "wb") as file:
@@ -132,6 +133,17 @@ def write_atomically(path: Path, content: bytes, mode: int) -> None:
         raise ConfigurationError(
             f"{path} cannot be written: {error.strerror}. Give yourself the right to write in its folder."
         ) from None
+
+
+def _private(*folders: Path) -> None:
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The folder {folder}, for what was there before, cannot be made: {error.strerror}. Nothing was done."
+                " Make it possible, or name another state folder in TOOLATLAS_STATE_DIR."
+            ) from None
 
 
 def _content(path: Path) -> bytes | None:

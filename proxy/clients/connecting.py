@@ -17,6 +17,7 @@ from proxy.clients.document import Change, Document, render
 from proxy.clients.importing import ImportPlan, apply_import, plan_import
 from proxy.clients.masking import masked
 from proxy.clients.reading import Reading, read_servers
+from proxy.errors import ConfigurationError
 
 ACTION = "connect"
 
@@ -91,6 +92,10 @@ def plan_connect(
     Raises:
         ConfigurationError: One of the files cannot be read, or cannot be changed without a loss.
     """
+    if config is not None and config.resolve() == places[0].path.resolve():
+        raise ConfigurationError(
+            f"{config} is the gateway's own configuration: its servers cannot be moved into itself. Name another file."
+        )
     document = Document.open(places[0].path, client.format)
     readings = [read_servers(client, place, urls) for place in places]
     moving = [_movable(reading) for reading in readings] if config is not None else []

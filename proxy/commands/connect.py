@@ -110,10 +110,12 @@ def register(app: typer.Typer, count_tokens: CountTokens | None = None) -> None:
         if plan.empty:
             finish({**answer, "done": False}, as_json, f"{chosen.title} is connected already: {file} stays as it is.")
             raise typer.Exit(NOTHING_TO_DO)
-        confirm(f"Write this to {file}" + (f" and to {target}?" if plan.imported else "?"), yes=yes)
+        imports = plan.imported is not None and not plan.imported.empty
+        confirm(f"Write this to {file}" + (f" and to {target}?" if imports else "?"), yes=yes)
         backup = apply_connect(plan, backups)
         taken = f", and {len(plan.moved)} of its servers are behind the gateway now" if plan.moved else ""
         back = f"toolatlas connect {client} --undo" + ("" if path is None else f" --path {path}")
+        back += ", and for what was imported: toolatlas import --undo" if imports else ""
         text = f"{chosen.title} is connected{taken}. Restart it. To take it back: {back}"
         finish({**answer, "backup": None if backup is None else str(backup), "done": True}, as_json, text)
 

@@ -30,7 +30,7 @@ OWN_URLS = frozenset((OWN_URL,))
 
 ClientArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[CLIENT]", help="One of: " + ", ".join(client.key for client in CLIENTS) + "."),
+    typer.Argument(metavar="CLIENT", help="One of: " + ", ".join(client.key for client in CLIENTS) + "."),
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Our configuration file.")]
 PathOption = Annotated[
@@ -110,13 +110,13 @@ def confirm(question: str, *, yes: bool) -> None:
     """Returns when the user agrees."""
     if yes:
         return
-    try:
-        agreed = typer.confirm(question, err=True)
-    except typer.Abort:
-        raise ConfigurationError(
-            "Nothing was changed: there was nobody to ask. Add --yes to agree beforehand."
-        ) from None
-    if not agreed:
+    # typer.confirm would write a blank to stdout, which belongs to the answer.
+    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    line = sys.stdin.readline()
+    if not line:
+        typer.echo(err=True)
+        raise ConfigurationError("Nothing was changed: there was nobody to ask. Add --yes to agree beforehand.")
+    if line.strip().casefold() not in ("y", "yes"):
         raise ConfigurationError("Nothing was changed.")
 
 

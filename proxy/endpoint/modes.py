@@ -20,8 +20,10 @@ from proxy.metatools.pages import PageStore, fit
 from proxy.servers.connection import Call
 from proxy.tasks import Task, TaskStore
 
-INDEX_BYTES = 1_990
-"""Claude Code cuts instructions at 2 KB."""
+INDEX_BYTES = 1_700
+"""Claude Code cuts instructions at 2 KB; every byte here is paid for in every conversation."""
+WITHOUT_TASK = ("list_servers", "list_tools")
+"""Meta-tools whose schema does not offer `task_id`, though they take it: what they show depends on no task."""
 
 
 class Mode(Protocol):
@@ -68,9 +70,9 @@ class SearchMode:
     async def instructions(self) -> str:
         servers = self._gateway.catalog.servers
         head = (
-            f"The tools of these {len(servers)} MCP servers are hidden to save context. Before you say that you cannot "
-            "do something, find a tool: search_tools(query), or list_tools(server); then describe_tools([names]), "
-            "then call_tool(tool, arguments). Tools are written server.tool.\n"
+            f"Tools of {len(servers)} MCP servers, hidden to save context. Before saying you cannot do something: "
+            "search_tools(query) or list_tools(server), describe_tools(names), call_tool(tool, arguments). "
+            "Servers (tools):\n"
         )
         index = index_lines(servers, INDEX_BYTES - len(head.encode()) - 40)
         rest = f"\n… and {index.omitted} more: list_servers()" if index.omitted else ""
@@ -101,7 +103,7 @@ class SearchMode:
 
     def _definition(self, metatool: MetaTool, modern: bool) -> dict[str, Any]:
         definition = metatool.definition()
-        if modern:
+        if modern and metatool.name not in WITHOUT_TASK:
             schema = definition["inputSchema"]
             schema["properties"] = {**schema["properties"], "task_id": STRING}
         return definition

@@ -17,7 +17,7 @@ from proxy.servers.supervisor import Phase
 
 SERVERS_PER_PAGE = 50
 TOOLS_PER_PAGE = 60
-MAX_FOUND = 20
+DEFAULT_FOUND, MAX_FOUND = 5, 20
 NAMES_BYTES = 480
 """Room for server names in search_tools' description, since some clients drop `instructions`."""
 
@@ -33,19 +33,19 @@ class SearchTools:
         names = names_line(self._gateway.catalog.servers, NAMES_BYTES)
         return definition(
             self.name,
-            f"Find tools by what you want to do; task: the user's words. Servers: {names}",
+            f"Find tools by purpose; task: the user's own words. Servers: {names}",
             {
                 "query": STRING,
                 "task": STRING,
                 "servers": {"type": "array", "items": STRING},
-                "limit": {"type": "integer", "default": 5},
+                "limit": INTEGER,
             },
             ("query",),
         )
 
     async def run(self, request: Request) -> dict[str, Any]:
         arguments = request.arguments
-        query, limit = str(arguments["query"]), max(1, min(MAX_FOUND, int(arguments.get("limit", 5))))
+        query, limit = str(arguments["query"]), max(1, min(MAX_FOUND, int(arguments.get("limit", DEFAULT_FOUND))))
         if not query.strip():
             raise InvalidArguments("query: say in a few words what you want to do")
         built = await self._gateway.router(self._wait_s)

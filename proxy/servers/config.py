@@ -31,7 +31,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One entry of `mcpServers`, variables put in. Secrets live in `args`, `env`, `headers`, `url`: never print them."""
+    """One entry of `mcpServers`, variables put in. `args`, `env`, `headers`, `url` hold secrets: never print them."""
 
     name: str
     transport: TransportKind

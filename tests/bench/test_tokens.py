@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -41,15 +42,15 @@ def test_the_larger_of_both_eras_is_reported_with_the_other_beside_it() -> None:
     result = report(shown, tools, 1, len, [])
     assert (result["visible_tokens"], result["visible_tokens_other_era"]) == (14, 4)
     assert result["visible_tokens_o200k"] == 40 + len('[{"name":"a"}]')
-    assert result["eager_tokens_o200k"] == len(
-        '[{"name":"a","description":"b","inputSchema":{"type":"object"}}]'
-    )  # fmt: skip
+    assert result["eager_tokens_o200k"] == len('[{"name":"a","description":"b","inputSchema":{"type":"object"}}]')
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "era"), [("legacy", Era.SESSION), ("auto", Era.STATELESS)])
-async def test_what_is_counted_is_what_the_gateway_sent(gateway: str, mode: str, era: Era) -> None:
-    shown = await surface(gateway, mode)  # pyright: ignore[reportArgumentType]
+async def test_what_is_counted_is_what_the_gateway_sent(
+    gateway: str, mode: Literal["legacy", "auto"], era: Era
+) -> None:
+    shown = await surface(gateway, mode)
     async with http_client(gateway, era) as client:
         sent = await client.list_tools()
     assert shown.version == era.value

@@ -83,7 +83,7 @@ def test_a_purpose_is_never_empty_and_one_clean_line_within_its_limit(said: List
 def test_an_index_with_room_has_a_full_line_for_each_server_in_their_order() -> None:
     servers = [server("b", "Second things"), server("a", "First things", tools=1), server("c", "Third", tools=0)]
     assert index_lines(servers, 1000) == IndexText(
-        lines=("b - Second things (2 tools)", "a - First things (1 tool)", "c - Third (0 tools)"), omitted=0
+        lines=("b - Second things (2)", "a - First things (1)", "c - Third (0)"), omitted=0
     )
 
 
@@ -99,7 +99,7 @@ def test_purposes_get_shorter_together_before_a_server_is_left_out() -> None:
         assert index.omitted == 0
         assert budget - len(servers) - 10 <= size(index) <= budget
         assert len({len(line) for line in index.lines[:10]}) == 1
-        assert index.lines[-1] == "short - Brief (2 tools)"
+        assert index.lines[-1] == "short - Brief (2)"
 
 
 def test_servers_are_left_out_from_the_end_when_short_purposes_do_not_fit() -> None:
