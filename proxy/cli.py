@@ -13,6 +13,7 @@ import typer
 
 from proxy import __version__
 from proxy.commands import connect, doctor, importing, serve, servers, stdio, token, tools
+from proxy.commands.counting import count_tokens
 from proxy.errors import GatewayError
 
 
@@ -26,8 +27,9 @@ def build() -> typer.Typer:
         add_completion=False,
     )
     app.callback()(_options)
-    for module in (serve, stdio, servers, tools, importing, connect, token, doctor):
+    for module in (serve, stdio, servers, tools, importing, token, doctor):
         module.register(app)
+    connect.register(app, count_tokens)
     for entry in entry_points(group="toolatlas.commands"):
         entry.load()(app)
     return app

@@ -21,8 +21,9 @@ from proxy.errors import ConfigurationError
 
 ACTION = "connect"
 
-CountTokens: TypeAlias = Callable[[Mapping[str, Entry]], int | None]
-"""Tokens of what a client shows its model for these servers, ours among them; None when that is not known."""
+CountTokens: TypeAlias = Callable[[Mapping[str, Entry], Mapping[str, Entry] | None], int | None]
+"""Tokens of what a client shows its model: for the servers it has itself, and, unless the second is None, for the
+gateway with these servers moved behind it. None when that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def plan_connect(
     tokens = Tokens(None, None)
     if count_tokens is not None:
         remaining = {name: entry for name, entry in all_found.items() if name not in moved}
-        tokens = Tokens(count_tokens({**all_found, **(own if connected else {})}), count_tokens({**remaining, **own}))
+        behind = {name: entry for name, entry in all_found.items() if name in moved}
+        tokens = Tokens(count_tokens(all_found, {} if connected else None), count_tokens(remaining, behind))
     return ConnectPlan(
         client=client,
         path=document.path,

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Protocol
 
 import typer
 from rich.console import Console
 
 from proxy.clients.backup import Backups
-from proxy.clients.base import OWN_NAME
-from proxy.clients.connecting import ACTION, Connection, ConnectPlan, CountTokens, apply_connect, plan_connect
+from proxy.clients.base import OWN_NAME, Entry
+from proxy.clients.connecting import ACTION, Connection, ConnectPlan, apply_connect, plan_connect
 from proxy.clients.known import CLIENTS
 from proxy.commands.importing import (
     NOTHING_TO_DO,
@@ -40,8 +43,16 @@ from proxy.commands.importing import (
 from proxy.settings import Folders
 
 
-def register(app: typer.Typer, count_tokens: CountTokens | None = None) -> None:
-    """Add the command. `count_tokens` tells what the client's servers cost its model."""
+class Count(Protocol):
+    """As CountTokens, for the gateway of a configuration file."""
+
+    def __call__(
+        self, seen: Mapping[str, Entry], behind: Mapping[str, Entry] | None, config: Path | None
+    ) -> int | None: ...
+
+
+def register(app: typer.Typer, count: Count | None = None) -> None:
+    """Add the command. `count` tells what the client's servers cost its model."""
 
     def connect(
         client: Annotated[
@@ -103,7 +114,7 @@ def register(app: typer.Typer, count_tokens: CountTokens | None = None) -> None:
             connection,
             config=target if replace else None,
             urls=OWN_URLS if url is None else OWN_URLS | {url},
-            count_tokens=count_tokens,
+            count_tokens=None if count is None else partial(count, config=config),
         )
         _show(plan, stderr())
         answer = _describe(plan)

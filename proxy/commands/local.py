@@ -12,6 +12,7 @@ import anyio
 import typer
 
 from proxy.app import App, build
+from proxy.errors import GatewayError
 from proxy.servers.configfile import Configuration, load
 from proxy.settings import Folders, Settings
 
@@ -40,10 +41,25 @@ def with_gateway(config: Path | None, work: Callable[[App], Awaitable[T]], only:
         kept = tuple(server for server in configuration.servers if server.name == only)
         configuration = Configuration(configuration.path, kept, ())
 
+    return with_configuration(settings, configuration, work)
+
+
+def with_configuration(settings: Settings, configuration: Configuration, work: Callable[[App], Awaitable[T]]) -> T:
+    """Run `work` on a live gateway over a configuration that need not be a file.
+
+    Raises:
+        GatewayError: What `work` raises.
+    """
+
     async def run() -> T:
         app = build(settings, os.environ, configuration=configuration, recorders=())
         async with app.gateway.running(configuration):
-            return await work(app)
+            try:
+                return await work(app)
+            except GatewayError as error:
+                # Raised outside, for a task group would wrap it.
+                failure = error
+        raise failure
 
     return anyio.run(run)
 

@@ -53,11 +53,7 @@ def serve(
         result_limit=result_limit,
         exit_when_idle_s=exit_when_idle,
     )
-    logging.basicConfig(
-        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    for noisy in ("httpx2", "mcp", "bm25s", "uvicorn", "watchfiles"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    _log_to_stderr(log_level)
     built = build(settings, os.environ)
     with _listen(settings) as listener:
         actual_port = listener.getsockname()[1]
@@ -77,6 +73,16 @@ def serve(
             anyio.run(_run, built, settings, listener, backend_options={"use_uvloop": sys.platform != "win32"})
         finally:
             registry.withdraw()
+
+
+def _log_to_stderr(level: str) -> None:
+    """Readable lines, but for the steps: those are JSON, one object a line, for machines to take out."""
+    logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for noisy in ("httpx2", "mcp", "bm25s", "uvicorn", "watchfiles"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    steps = logging.getLogger("toolatlas.steps")
+    steps.addHandler(logging.StreamHandler(sys.stderr))
+    steps.propagate = False
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 logger = logging.getLogger("toolatlas.steps")
+# json.dumps would make a new encoder for every line.
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Outcome(StrEnum):
@@ -63,21 +65,19 @@ class LogRecorder:
     """Writes one JSON line a step to the `toolatlas.steps` logger: names and outcome, never arguments or results."""
 
     def record(self, step: Step) -> None:
-        logger.info(
-            json.dumps(
-                {
-                    "event": "step",
-                    "at": step.started_at.isoformat(timespec="milliseconds"),
-                    "task": step.task_id,
-                    "agent": step.agent,
-                    "mode": step.mode,
-                    "name": step.name,
-                    "server": step.server,
-                    "tool": step.tool,
-                    "outcome": step.outcome.value,
-                    "ms": round(step.duration_ms, 2),
-                    "error": step.error,
-                },
-                ensure_ascii=False,
-            )
-        )
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        line = {
+            "event": "step",
+            "at": step.started_at.isoformat(timespec="milliseconds"),
+            "task": step.task_id,
+            "agent": step.agent,
+            "mode": step.mode,
+            "name": step.name,
+            "server": step.server,
+            "tool": step.tool,
+            "outcome": step.outcome.value,
+            "ms": round(step.duration_ms, 2),
+            "error": step.error,
+        }
+        logger.info(_ENCODER.encode(line))

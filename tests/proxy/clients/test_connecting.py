@@ -60,20 +60,24 @@ def test_a_client_that_only_starts_programs_is_given_a_relay_to_the_url() -> Non
 def test_tokens_are_counted_over_what_the_client_has_before_and_after(tmp_path: Path, file: Path) -> None:
     servers = {"a": {"command": "a"}, "b": {"command": "b"}, "stays": {"command": "${input:x}"}}
     file.write_text(json.dumps({"mcpServers": servers}))
-    counted: list[set[str]] = []
+    counted: list[tuple[set[str], set[str] | None]] = []
 
-    def count(entries: Mapping[str, Entry]) -> int:
-        counted.append(set(entries))
-        return 100 * len(entries)
+    def count(seen: Mapping[str, Entry], behind: Mapping[str, Entry] | None) -> int:
+        counted.append((set(seen), None if behind is None else set(behind)))
+        return 100 * len(seen) + (0 if behind is None else 50)
 
     done = plan(file, tmp_path / "our.json", count)
-    assert done.tokens == Tokens(300, 200)
-    assert counted == [{"a", "b", "stays"}, {"stays", "toolatlas"}]
+    assert done.tokens == Tokens(300, 150)
+    assert counted == [({"a", "b", "stays"}, None), ({"stays"}, {"a", "b"})]
 
 
 def test_a_connected_client_counts_our_entry_before_too(tmp_path: Path, file: Path) -> None:
     file.write_text(json.dumps({"mcpServers": {"a": {"command": "a"}, "toolatlas": OWN}}))
-    assert plan(file, tmp_path / "our.json", len).tokens == Tokens(2, 1)
+
+    def count(seen: Mapping[str, Entry], behind: Mapping[str, Entry] | None) -> int:
+        return len(seen) + (0 if behind is None else 10)
+
+    assert plan(file, tmp_path / "our.json", count).tokens == Tokens(11, 10)
     assert plan(file, tmp_path / "our.json").tokens == Tokens(None, None)
 
 

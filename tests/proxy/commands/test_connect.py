@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from proxy.clients.connecting import CountTokens
+from proxy.clients.base import Entry
 from proxy.commands import connect, importing
+from proxy.commands.connect import Count
 
 URL = "http://127.0.0.1:8765/mcp"
 CODEX = """\
@@ -39,7 +41,7 @@ class Machine:
         self.file = folder / "client-file"
 
     def run(
-        self, *args: str, answer: str | None = None, command: str = "connect", count: CountTokens | None = None
+        self, *args: str, answer: str | None = None, command: str = "connect", count: Count | None = None
     ) -> Result:
         app = typer.Typer()
         connect.register(app, count)
@@ -53,7 +55,7 @@ class Machine:
         }
         return CliRunner().invoke(app, [command, *args], input=answer, env=environ)
 
-    def at(self, client: str, *args: str, answer: str | None = None, count: CountTokens | None = None) -> Result:
+    def at(self, client: str, *args: str, answer: str | None = None, count: Count | None = None) -> Result:
         return self.run(client, "--path", str(self.file), *args, answer=answer, count=count)
 
 
@@ -111,13 +113,18 @@ def test_the_diff_is_shown_and_asked_about_without_secrets(machine: Machine) -> 
     assert not machine.config.exists()
 
 
+def counted(seen: Mapping[str, Entry], behind: Mapping[str, Entry] | None, config: Path | None) -> int:
+    """A thousand tokens a server, five hundred for the gateway."""
+    return 1000 * len(seen) + (0 if behind is None else 500)
+
+
 def test_replace_moves_the_other_servers_behind_the_gateway(machine: Machine) -> None:
     machine.file.write_text(CODEX)
-    result = machine.at("codex", "--replace", "--yes", "--json", count=lambda entries: 1000 * len(entries) + 500)
+    result = machine.at("codex", "--replace", "--yes", "--json", count=counted)
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
     assert answer["moved"] == ["git"]
-    assert answer["tokens"] == {"before": 1500, "after": 1500}
+    assert answer["tokens"] == {"before": 1000, "after": 500}
     assert answer["import"]["added"] == [{"name": "git", "written": "git", "from": str(machine.file)}]
     assert "s3cret" not in result.output
     text = machine.file.read_text()
