@@ -13,7 +13,7 @@ BIN    := .venv/bin
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search clean
+.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ bench-overhead: .venv/.bench $(OUT) ## what the gateway adds to a call, beside o
 
 bench-search: .venv/.bench $(OUT) ## quality, speed and memory of search_tools
 	$(BIN)/python -m bench search --json $(OUT)/search.json $(ARGS)
+
+bench-cold: .venv/.bench $(OUT) ## a start with nothing cached: first answer, first search, all listed
+	$(BIN)/python -m bench cold --json $(OUT)/cold.json $(ARGS)
 
 clean: ## remove the virtual environment and everything made by tools
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist *.egg-info $(OUT)

@@ -20,6 +20,7 @@ from bench.measure import Missing, machine
 BENCHES = {
     "tokens": "what an agent's context pays for the gateway, and for all tools without it",
     "overhead": "latency and processor time that the gateway adds to a call, beside other proxies",
+    "cold": "a start with nothing cached: first answer, first search, all listed",
     "search": "how often search_tools finds the tools that a task needs",
 }
 

@@ -65,9 +65,12 @@ def show(as_json: AsJson = False) -> None:
     Console().print(table)
 
 
-def revoke(label: Label) -> None:
+def revoke(label: Label, as_json: AsJson = False) -> None:
     """Make a token worthless at once, also for sessions that are open."""
     _store().revoke(label)
+    if as_json:
+        typer.echo(json.dumps({"revoked": label}))
+        return
     Console(stderr=True, highlight=False).print(f"The token of {label} is revoked.", markup=False)
 
 
