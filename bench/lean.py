@@ -69,9 +69,14 @@ class HttpWire:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"{self._head}{self._session}{lines}Content-Length: {len(body)}\r\n\r\n"
         async with asyncio.timeout(ANSWER_S):
-            reader, writer = await self._connected()
-            writer.write(head.encode("latin-1") + body)
-            status, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+            try:
+                reader, start = await self._sent(head.encode("latin-1") + body)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                # Ended for idleness at the very moment that we wrote; nothing was answered.
+                self.close()
+                self._connection = None
+                reader, start = await self._sent(head.encode("latin-1") + body)
+            status, *fields = start.decode("latin-1").splitlines()
             answer = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
             content = await _content(reader, answer)
         if "mcp-session-id" in answer:
@@ -79,6 +84,12 @@ class HttpWire:
         if not status.startswith("HTTP/1.1 2"):
             raise RuntimeError(f"{message['method']} was answered with {status}: {content[:300].decode()}")
         return content
+
+    async def _sent(self, request: bytes) -> tuple[asyncio.StreamReader, bytes]:
+        """The connection that it was sent on, and the answer's head."""
+        reader, writer = await self._connected()
+        writer.write(request)
+        return reader, await reader.readuntil(b"\r\n\r\n")
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         # Servers end a connection that was idle for some seconds.

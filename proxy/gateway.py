@@ -24,6 +24,9 @@ from proxy.servers.transports import OpenTransport
 
 logger = logging.getLogger("toolatlas.gateway")
 
+STALE_AFTER_S = 3600.0
+"""A cached listing older than this is confirmed in the background; a server that is started is listed anew anyway."""
+
 
 class Gateway:
     """Use inside `async with gateway.running(configuration)`."""
@@ -57,7 +60,8 @@ class Gateway:
             if config.enabled and config.disabled_reason is not None:
                 logger.warning("server %s cannot be used: %s", config.name, config.disabled_reason)
         self.permissions = Permissions(configs)
-        await self.pool.apply(configs, unlisted)
+        stale = {name for name, config in configs.items() if self._cache.age_s(config.identity) > STALE_AFTER_S}
+        await self.pool.apply(configs, unlisted, stale - unlisted)
         self._rebuild()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -98,15 +102,15 @@ class Gateway:
         return listing is not None
 
     def _take_listing(self, config: ServerConfig, listing: Listing) -> None:
+        try:
+            self._cache.store(config.identity, listing)
+        except OSError as error:
+            logger.warning("the listing of %s cannot be kept on disk: %s", config.name, error)
         if self._listings.get(config.name) == (config.identity, listing):
             return
         for problem in listing.problems:
             logger.warning("server %s: %s", config.name, problem)
         self._listings[config.name] = (config.identity, listing)
-        try:
-            self._cache.store(config.identity, listing)
-        except OSError as error:
-            logger.warning("the listing of %s cannot be kept on disk: %s", config.name, error)
         self._rebuild()
 
     def _rebuild(self) -> None:

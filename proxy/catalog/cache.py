@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import tempfile
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,13 @@ class ListingCache:
         except (OSError, ValueError, TypeError, KeyError) as error:
             logger.warning("the cached listing %s is not usable (%s) and is made anew", self._path(identity), error)
             return None
+
+    def age_s(self, identity: str) -> float:
+        """Seconds since the listing was last confirmed; infinite if there is none."""
+        try:
+            return max(0.0, time.time() - self._path(identity).stat().st_mtime)
+        except OSError:
+            return math.inf
 
     def store(self, identity: str, listing: Listing) -> None:
         """Replace the listing, whole or not at all.

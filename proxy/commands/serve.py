@@ -104,7 +104,14 @@ def _listen(settings: Settings) -> socket.socket:
 
 async def _run(built: App, settings: Settings, listener: socket.socket) -> None:
     config = uvicorn.Config(
-        built.http, log_config=None, access_log=False, http="httptools", lifespan="on", timeout_graceful_shutdown=5
+        built.http,
+        log_config=None,
+        access_log=False,
+        http="httptools",
+        lifespan="on",
+        # Clients keep connections for their next call; the default of 5 s would cut them in between.
+        timeout_keep_alive=120,
+        timeout_graceful_shutdown=5,
     )
     server = _Server(config)
     async with anyio.create_task_group() as tasks:

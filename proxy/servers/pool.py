@@ -7,7 +7,7 @@ per server and agent session where the configuration says `isolation: session`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -66,9 +66,13 @@ class Pool:
         """How many servers have never been listed and are being listed for the first time now."""
         return len(self._first_listing)
 
-    async def apply(self, configs: Mapping[str, ServerConfig], unlisted: set[str]) -> None:
-        """Take over a configuration: stop what is gone or changed, list what is new. `unlisted` names the servers of
-        which nothing is known yet."""
+    async def apply(
+        self, configs: Mapping[str, ServerConfig], unlisted: Set[str], stale: Set[str] = frozenset()
+    ) -> None:
+        """Take over a configuration: stop what is gone or changed, list what is new.
+
+        `unlisted` names the servers of which nothing is known yet, `stale` those whose listing should be confirmed.
+        """
         gone = [
             (name, session)
             for name, session in self._supervisors
@@ -81,6 +85,9 @@ class Pool:
             if configs[name].usable:
                 self._first_listing.add(name)
                 self._start_soon(self._list_first, name)
+        usable = [name for name in configs if name in stale and configs[name].usable]
+        if usable:
+            self._start_soon(self._confirm, usable)
 
     def state(self, name: str) -> ServerState:
         config = self._configs[name]
@@ -160,6 +167,15 @@ class Pool:
                     await anyio.sleep(max(1.0, supervisor.retry_in_s if supervisor is not None else 0.0))
         finally:
             self._first_listing.discard(name)
+
+    async def _confirm(self, names: list[str]) -> None:
+        """One after the other: nobody waits for this, and each may cost the start of a process."""
+        for name in names:
+            try:
+                async with self._list_slots:
+                    await self.refresh(name)
+            except (ServerError, UnknownName, Denied) as error:
+                logger.debug("confirming %s: %s", name, error)
 
     async def _tools_changed(self, name: str) -> None:
         self._note_change(name)

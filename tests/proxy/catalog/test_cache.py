@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -45,3 +46,13 @@ def test_storing_leaves_no_other_file_behind(tmp_path: Path) -> None:
     cache.store("id", LISTING)
     cache.store("id", LISTING)
     assert [path.name for path in tmp_path.iterdir()] == ["id.json"]
+
+
+def test_the_age_counts_from_the_last_confirmation(tmp_path: Path) -> None:
+    cache = ListingCache(tmp_path)
+    assert cache.age_s("id") == float("inf")
+    cache.store("id", LISTING)
+    os.utime(tmp_path / "id.json", (0, 0))
+    assert cache.age_s("id") > 1e9
+    cache.store("id", LISTING)
+    assert cache.age_s("id") < 1e6
