@@ -45,6 +45,8 @@ class TaskStore:
 
     def begin(self, agent: str) -> Task:
         self._forget_idle()
+        if len(self._tasks) >= MAX_TASKS:
+            self.finish(next(iter(self._tasks.values())))
         task = Task(f"t{self._replica}_{secrets.token_hex(12)}", agent, self._clock())
         self._tasks[task.id] = task
         return task
@@ -66,6 +68,7 @@ class TaskStore:
 
     def of_session(self, agent: str, current: str | None) -> Task:
         """The session's task; a new one when there is none, or when it was finished or forgotten."""
+        self._forget_idle()
         task = self._tasks.get(current) if current is not None else None
         return self._touch(task) if task is not None else self.begin(agent)
 
@@ -87,6 +90,6 @@ class TaskStore:
         oldest_allowed = self._clock() - self._idle_s
         while self._tasks:
             task = next(iter(self._tasks.values()))
-            if task.last_used >= oldest_allowed and len(self._tasks) < MAX_TASKS:
+            if task.last_used >= oldest_allowed:
                 return
             self.finish(task)

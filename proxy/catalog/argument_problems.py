@@ -41,9 +41,9 @@ _DEMANDS = {
 }
 
 
-def problems_of(errors: Iterable[ValidationError], reader: Reader, arguments: Mapping[str, Any]) -> list[str]:
+def problems_of(errors: Iterable[ValidationError], reader: Reader) -> list[str]:
     """One line a problem; none for errors that are the validator's own."""
-    explain = _Explainer(reader, arguments)
+    explain = _Explainer(reader)
     return list(dict.fromkeys(line for error in errors for line in explain.lines(error)))
 
 
@@ -59,7 +59,7 @@ def unknown_names(fields: Fields, arguments: Mapping[str, Any], missing: frozens
         if near is None and len(unknown) == len(missing) == 1:
             near = next(iter(missing))
         if near is not None or missing:
-            lines.append(_not_a_parameter(name, near))
+            lines.append(_not_a_parameter(_shown(name), near))
     return lines
 
 
@@ -85,7 +85,7 @@ def given(value: Any) -> str:
 
 def _given_several(value: Any) -> str:
     if (members := mapping(value)) is not None:
-        names = [one_line(str(name), 40) for name in islice(members, 4)]
+        names = [_shown(str(name)) for name in islice(members, 4)]
         more = ", …" if len(members) > 4 else ""
         return f"an object with {', '.join(names)}{more}" if names else "an empty object"
     count = len(sequence(value))
@@ -93,19 +93,18 @@ def _given_several(value: Any) -> str:
 
 
 class _Explainer:
-    def __init__(self, reader: Reader, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._arguments = arguments
 
     def lines(self, error: ValidationError, unions: int = 0) -> Iterator[str]:
-        path, value = error.instance_path, self._value(error.instance_path)
+        path, value = error.instance_path, error.instance
         match error.kind:
             case ValidationErrorKind.Required(property=name):
                 yield f"{_dotted([*path, name])}: required, missing ({self._about([*path, name])})"
             case ValidationErrorKind.AdditionalProperties(unexpected=names):
-                yield from self._unexpected(path, names)
+                yield from self._unexpected(path, value, names)
             case ValidationErrorKind.UnevaluatedProperties(unexpected=names):
-                yield from self._unexpected(path, names)
+                yield from self._unexpected(path, value, names)
             case ValidationErrorKind.AnyOf(context=branches) | ValidationErrorKind.OneOfNotValid(context=branches):
                 yield from self._union(path, value, branches, unions)
             case (
@@ -121,12 +120,6 @@ class _Explainer:
                     yield f"{_dotted(path)}: expected {expected}, got {_given_for(kind, value)}"
                 else:
                     yield f"{_dotted(path)}: {one_line(error.message, 200)}"
-
-    def _value(self, path: Path) -> Any:
-        value: Any = self._arguments
-        for step in path:
-            value = value[step]
-        return value
 
     def _schema(self, path: Path) -> Any:
         node: Any = self._reader.root
@@ -153,9 +146,9 @@ class _Explainer:
         kinds = kinds_of(node) or [kind for part in alternatives for kind in kinds_of(self._reader.resolved(part))]
         return " or ".join(one_line(kind, 20) for kind in dict.fromkeys(kinds[:8]))
 
-    def _unexpected(self, path: Path, names: Sequence[str]) -> Iterator[str]:
-        value = mapping(self._value(path)) or {}
-        absent = [name for name in self._reader.fields(self._schema(path)).properties if name not in value]
+    def _unexpected(self, path: Path, value: Any, names: Sequence[str]) -> Iterator[str]:
+        members = mapping(value) or {}
+        absent = [name for name in self._reader.fields(self._schema(path)).properties if name not in members]
         for name in names[:MAX_UNKNOWN]:
             yield _not_a_parameter(_dotted([*path, name]), nearest(name, absent, _RELATED))
 
@@ -266,7 +259,11 @@ def _one_of(values: Sequence[Any]) -> str:
 
 
 def _not_a_parameter(name: str, near: str | None) -> str:
-    return f"{one_line(name, 80)}: not a parameter" + (f"; did you mean {_quoted(near)}?" if near else "")
+    return f"{name}: not a parameter" + (f"; did you mean {_quoted(near)}?" if near else "")
+
+
+def _shown(name: str) -> str:
+    return one_line(name, 60) or one_line(ascii(name), 60)
 
 
 def _quoted(text: str) -> str:
@@ -277,5 +274,5 @@ def _dotted(path: Path) -> str:
     """`filters[0].name`; the arguments as a whole are `arguments`."""
     written = ""
     for step in path:
-        written += f"[{step}]" if isinstance(step, int) else f"{'.' if written else ''}{one_line(step, 60)}"
+        written += f"[{step}]" if isinstance(step, int) else f"{'.' if written else ''}{_shown(step)}"
     return one_line(written, 200) or "arguments"

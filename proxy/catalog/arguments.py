@@ -17,7 +17,7 @@ from jsonschema_rs import RegexOptions, ValidationError, Validator, validator_fo
 
 from proxy.catalog.argument_problems import given, problems_of, unknown_names
 from proxy.catalog.records import ToolRecord
-from proxy.catalog.schema_reader import Fields, Reader, mapping, pointed, sequence
+from proxy.catalog.schema_reader import Fields, Reader, kinds_of, mapping, pointed, sequence
 from proxy.catalog.stubs import signature
 from proxy.catalog.text import one_line
 from proxy.errors import InvalidArguments
@@ -103,6 +103,8 @@ class _NoPattern:
 
 
 def _compile(schema: Mapping[str, Any]) -> Validator | None:
+    if "type" in schema and "object" not in kinds_of(schema):
+        return None  # no arguments could ever fit
     choices: tuple[dict[str, type[KeywordValidator]], ...] = ({}, {"pattern": _NoPattern})
     for keywords in choices:
         try:
@@ -127,7 +129,7 @@ def _complaints(compiled: _Compiled, arguments: dict[str, Any]) -> list[str] | N
             return unknown_names(compiled.fields, arguments, frozenset()) or None
         if (_steps(compiled.schema, arguments) or MAX_STEPS) * len(json.dumps(arguments)) > MAX_COPIED:
             return []
-        lines = problems_of(compiled.validator.iter_errors(arguments), Reader(compiled.schema), arguments)
+        lines = problems_of(compiled.validator.iter_errors(arguments), Reader(compiled.schema))
     except (ValueError, TypeError, RecursionError):
         return None
     if not lines:  # every error is the validator's own: that is not the agent's fault

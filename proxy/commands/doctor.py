@@ -17,8 +17,9 @@ from proxy.commands.servers import ConfigOption, JsonOption
 from proxy.endpoint.running import Registry
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError, GatewayError
-from proxy.servers.config import TransportKind
+from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.configfile import Configuration, load
+from proxy.servers.process import child_environment
 from proxy.settings import Settings
 
 
@@ -72,7 +73,10 @@ def _find(settings: Settings) -> Iterator[Finding]:
     record = Registry(settings.state_dir).find(settings.config)
     yield Finding("running gateway", True, record.url if record else "none for this configuration")
     tokens = TokenStore(settings.state_dir / "tokens.json")
-    yield Finding("tokens", True, "none: loopback only" if tokens.empty else f"{len(tokens.list())} tokens")
+    try:
+        yield Finding("tokens", True, "none: loopback only" if tokens.empty else f"{len(tokens.list())} tokens")
+    except ConfigurationError as error:
+        yield Finding("tokens", False, str(error))
     yield from _servers(settings, configuration)
 
 
@@ -83,7 +87,7 @@ def _servers(settings: Settings, configuration: Configuration) -> Iterator[Findi
             yield Finding(name, True, "switched off (enabled: false)")
         elif server.disabled_reason:
             yield Finding(name, False, server.disabled_reason)
-        elif server.transport is TransportKind.STDIO and not _command_exists(server.command):
+        elif server.transport is TransportKind.STDIO and not _command_exists(server):
             yield Finding(name, False, f"no command {server.command!r}", "install it, or correct `command`")
         else:
             yield _try(settings, server.name)
@@ -112,5 +116,8 @@ def _writable(what: str, folder: os.PathLike[str]) -> Finding:
     return Finding(what, ok, str(folder), "" if ok else "it cannot be written; correct its permissions")
 
 
-def _command_exists(command: str) -> bool:
-    return shutil.which(command) is not None or shutil.which(command, path=os.path.dirname(sys.executable)) is not None
+def _command_exists(server: ServerConfig) -> bool:
+    """Looked for where its process will look: on the PATH of the entry, and a path from its working folder."""
+    path = child_environment(server.env, os.environ)["PATH"]
+    command = os.path.join(server.cwd or "", server.command) if os.sep in server.command else server.command
+    return shutil.which(command, path=path) is not None

@@ -23,6 +23,8 @@ from proxy.endpoint.running import GatewayRecord, Registry
 from proxy.errors import ConfigurationError
 from proxy.settings import DEFAULT_PORT, Folders, Settings, check_mode
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 def register(app: typer.Typer) -> None:
     app.command("serve")(serve)
@@ -31,7 +33,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     config: Annotated[Path | None, typer.Option(help="The mcpServers file.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need tokens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
     mode: Annotated[str, typer.Option(help="What /mcp shows: search or direct.")] = "search",
     allowed_host: Annotated[list[str] | None, typer.Option(help="Further Host header to accept.")] = None,
     max_request_bytes: Annotated[int, typer.Option(help="Largest request accepted.")] = 4 * 1024 * 1024,
@@ -77,6 +79,8 @@ def serve(
 
 def _log_to_stderr(level: str) -> None:
     """Readable lines, but for the steps: those are JSON, one object a line, for machines to take out."""
+    if level.lower() not in LOG_LEVELS:
+        raise ConfigurationError(f"--log-level is one of {', '.join(LOG_LEVELS)}, not {level!r}")
     logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for noisy in ("httpx2", "mcp", "bm25s", "uvicorn", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

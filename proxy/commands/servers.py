@@ -99,7 +99,8 @@ def try_server(
     """Start a server, list its tools and say what is wrong with it."""
     configured = {server.name for server in load(settings_for(config).config, os.environ).servers}
     if name not in configured:
-        raise ConfigurationError(f"no server '{name}' is configured; there are {', '.join(sorted(configured))}")
+        there_are = ", ".join(sorted(configured)) or "none"
+        raise ConfigurationError(f"no server '{name}' is configured; there are {there_are}")
 
     async def work(app: App) -> dict[str, Any]:
         listing = await app.gateway.pool.refresh(name)
@@ -138,5 +139,6 @@ def _row(server: ServerConfig, cache: ListingCache) -> dict[str, Any]:
 def _pair(item: str, separator: str, form: str) -> tuple[str, str]:
     key, found, value = item.partition(separator)
     if not found or not key.strip():
-        raise ConfigurationError(f"{item!r} is not of the form {form}")
+        # The item is not shown: it may well be the secret alone.
+        raise ConfigurationError(f"what was given is not of the form {form}")
     return key.strip(), value.strip()

@@ -68,8 +68,7 @@ def describe(
     """The Python stub of a tool, or with --json its definition as the server gave it."""
 
     async def work(app: App) -> tuple[dict[str, Any], str]:
-        await app.gateway.pool.wait_for_first_listings(FIRST_LISTING_S)
-        record = app.gateway.catalog.tool(tool)
+        record = await app.gateway.tool(tool, FIRST_LISTING_S)
         return dict(record.raw), f"# {record.written}\n{stub(record)}"
 
     raw, text = with_gateway(config, work)
@@ -95,8 +94,7 @@ def call(
         return typer.confirm(question, err=True) if sys.stdin.isatty() else None
 
     async def work(app: App) -> dict[str, Any]:
-        await app.gateway.pool.wait_for_first_listings(FIRST_LISTING_S)
-        record = app.gateway.catalog.tool(tool)
+        record = await app.gateway.tool(tool, FIRST_LISTING_S)
         caller = Caller(agent="local", session="command", modern=False, ask=ask)
         return await app.calls.call(record, understand(given, record.input_schema), caller)
 

@@ -180,4 +180,6 @@ def asked_server(request: Request | None) -> str | None:
 
 def asked_mode(request: Request | None) -> str | None:
     """The mode that `?mode=` asks for."""
-    return None if request is None else request.query_params.get("mode")
+    if request is None or not request.scope["query_string"]:
+        return None
+    return request.query_params.get("mode")

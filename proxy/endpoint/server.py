@@ -25,6 +25,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from proxy import __version__
+from proxy.catalog.text import block
 from proxy.endpoint.modes import Mode, ServerMode
 from proxy.errors import GatewayError, ProtocolFault
 from proxy.metatools.approval import elicitation
@@ -35,6 +36,8 @@ from proxy.tasks import Task, TaskStore
 logger = logging.getLogger("toolatlas.endpoint")
 
 ASK_TIMEOUT_S = 300.0
+ERROR_LIMIT = 4_000
+"""Characters of an error text; a server's own message can be of any length."""
 RELAYED = frozenset(
     {
         "resources/list",
@@ -173,7 +176,8 @@ class Endpoint:
             record(Outcome.CANCELLED, None)
             raise
         except GatewayError as error:
-            result = text_result(str(error), is_error=True)
+            # A server's words may be part of it.
+            result = text_result(block(str(error), ERROR_LIMIT), is_error=True)
             record(error.outcome, result, str(error))
             if isinstance(error, ProtocolFault) and mode.label != "search":
                 raise MCPError(error.code, str(error), error.data) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from proxy.metatools.base import Caller
 
 REPLY_WITHIN_S = 600
 QUESTION = "approve"
+_SEALED = re.compile(r"toolatlas\.([0-9]{1,12})\.([0-9a-f]{64})")
 
 
 class Approvals:
@@ -42,10 +44,10 @@ class Approvals:
             answer = await caller.ask(question)
         elif "elicitation" not in (caller.capabilities or {}):
             answer = None
-        elif not self._ours(caller.resumed):
+        elif (sealed := _SEALED.fullmatch(str(caller.resumed.get("requestState")))) is None:
             return self._asking(tool, arguments, question, caller)
         else:
-            answer = self._reply(tool, arguments, caller)
+            answer = self._reply(tool, arguments, caller, int(sealed[1]), sealed[2])
         if answer is None:
             raise Denied(
                 f"'{tool.written}' was not run: the user has to allow it and this client cannot ask. "
@@ -63,18 +65,12 @@ class Approvals:
             "requestState": f"toolatlas.{expires}.{self._seal(tool, arguments, caller, expires)}",
         }
 
-    def _reply(self, tool: ToolRecord, arguments: Mapping[str, Any], caller: Caller) -> bool:
-        _, expires, seal = str(caller.resumed["requestState"]).split(".")
-        fresh = expires.isdigit() and int(expires) >= self._clock()
-        if not fresh or not hmac.compare_digest(seal, self._seal(tool, arguments, caller, int(expires))):
+    def _reply(self, tool: ToolRecord, arguments: Mapping[str, Any], caller: Caller, expires: int, seal: str) -> bool:
+        if expires < self._clock() or not hmac.compare_digest(seal, self._seal(tool, arguments, caller, expires)):
             raise Denied("this approval is expired or belongs to another call; call the tool again to be asked anew")
         replies = caller.resumed.get("inputResponses")
         reply = cast(dict[str, Any], replies).get(QUESTION) if isinstance(replies, dict) else None
         return isinstance(reply, dict) and cast(dict[str, Any], reply).get("action") == "accept"
-
-    def _ours(self, resumed: Mapping[str, Any]) -> bool:
-        state = resumed.get("requestState")
-        return isinstance(state, str) and state.startswith("toolatlas.") and state.count(".") == 2
 
     def _seal(self, tool: ToolRecord, arguments: Mapping[str, Any], caller: Caller, expires: int) -> str:
         what = json.dumps([tool.server, tool.name, arguments, caller.agent, expires], sort_keys=True)

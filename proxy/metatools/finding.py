@@ -98,8 +98,8 @@ class ListTools:
 
     async def run(self, request: Request) -> dict[str, Any]:
         server = self._gateway.catalog.server(str(request.arguments["server"]))
-        if server.listing is None:
-            state = self._gateway.pool.state(server.name)
+        state = self._gateway.pool.state(server.name)
+        if server.listing is None or state.phase is Phase.DISABLED:
             why = one_line(state.reason, 600) if state.reason else "it has not been listed yet; try again shortly"
             return text_result(f"{server.written} [{state.phase}]: {why}", is_error=state.phase is not Phase.STARTING)
         lines = [f"{tool.written}: {first_sentence(tool.description, 100)}" for tool in server.tools]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.catalog.arguments import understand
-from proxy.catalog.stubs import stub
+from proxy.catalog.records import ToolRecord
+from proxy.catalog.stubs import parameters, stub
 from proxy.errors import AgentError, InvalidArguments
 from proxy.gateway import Gateway
 from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
@@ -76,7 +78,7 @@ class CallTool:
     async def run(self, request: Request) -> dict[str, Any]:
         tool = await self._gateway.tool(str(request.arguments["tool"]), self._wait_s)
         arguments = understand(request.arguments.get("arguments"), tool.input_schema)
-        return await self._caller.call(tool, arguments, request.caller)
+        return await self._caller.call(tool, _as_the_server_names_them(tool, arguments), request.caller)
 
 
 class ReadResult:
@@ -124,3 +126,12 @@ class FinishTask:
     async def run(self, request: Request) -> dict[str, Any]:
         self._tasks.finish(request.task)
         return text_result(f"Task {request.task.id} is closed as {request.arguments['outcome']}.")
+
+
+def _as_the_server_names_them(tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A stub shows `from_` for a parameter `from`; what we print is accepted back."""
+    declared = tool.input_schema.get("properties")
+    if not isinstance(declared, Mapping) or all(name in declared for name in arguments):
+        return arguments
+    real = parameters(tool)
+    return {name if name in declared else real.get(name, name): value for name, value in arguments.items()}

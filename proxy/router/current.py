@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 import anyio
@@ -25,7 +26,7 @@ class CurrentRouter:
     def __init__(self, factory: RouterFactory) -> None:
         self._factory = factory
         self._built: Built | None = None
-        self._building = anyio.Lock()
+        self._building: asyncio.Task[None] | None = None
 
     async def get(self, catalog: Catalog, wait_s: float) -> Built:
         """Of `catalog`, or of an earlier catalogue if building takes longer than `wait_s` and there is one."""
@@ -38,8 +39,15 @@ class CurrentRouter:
         return await self._build(catalog)
 
     async def _build(self, catalog: Catalog) -> Built:
-        async with self._building:
-            if self._built is None or self._built.catalog is not catalog:
-                router = await anyio.to_thread.run_sync(self._factory, catalog.servers)
-                self._built = Built(catalog, router)
-            return self._built
+        while self._built is None or self._built.catalog is not catalog:
+            if self._building is None:
+                self._building = asyncio.create_task(self._construct(catalog))
+            # Who stops waiting does not stop the build: the next one needs it. A thread could not be stopped anyway.
+            await asyncio.shield(self._building)
+        return self._built
+
+    async def _construct(self, catalog: Catalog) -> None:
+        try:
+            self._built = Built(catalog, await anyio.to_thread.run_sync(self._factory, catalog.servers))
+        finally:
+            self._building = None

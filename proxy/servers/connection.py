@@ -31,11 +31,13 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from proxy import __version__
+from proxy.catalog.text import one_line
 from proxy.errors import CallTimeout, GatewayError, ProtocolFault, ServerDown
 from proxy.servers.config import ServerConfig
 from proxy.servers.transports import Channel, OpenTransport
 
 CLIENT_INFO = types.Implementation(name="toolatlas", version=__version__)
+CLIENT_INFO_ON_THE_WIRE = {"name": CLIENT_INFO.name, "version": CLIENT_INFO.version}
 RESERVED_META = "io.modelcontextprotocol/"
 
 OnToolsChanged = Callable[[], Awaitable[None]]
@@ -130,7 +132,7 @@ class ServerConnection:
         headers = {MCP_PROTOCOL_VERSION_HEADER: self.protocol_version}
         if self.modern:
             meta[types.PROTOCOL_VERSION_META_KEY] = self.protocol_version
-            meta[types.CLIENT_INFO_META_KEY] = _dump(CLIENT_INFO)
+            meta[types.CLIENT_INFO_META_KEY] = CLIENT_INFO_ON_THE_WIRE
             meta[types.CLIENT_CAPABILITIES_META_KEY] = dict(call.agent_capabilities or {})
             if log_level is not None:
                 meta[types.LOG_LEVEL_META_KEY] = log_level
@@ -224,11 +226,11 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, GatewayError):
         return str(error)
     if isinstance(error, FileNotFoundError):
-        return f"no such command or folder: {error.filename!r}; install it or correct `command` and `cwd`"
+        return "there is no such command, or no such folder in `cwd`; install it, or correct the configuration entry"
     if isinstance(error, MCPError):
         if error.code == types.CONNECTION_CLOSED:
             return "it ended before answering the first request"
-        return f"it answered the first request with error {error.code}: {error.message[:300]}"
+        return f"it answered the first request with error {error.code}: {one_line(error.message, 300)}"
     if isinstance(error, OSError):
         return f"{error.strerror or type(error).__name__}"
     name = type(error).__name__

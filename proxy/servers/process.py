@@ -21,6 +21,8 @@ from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from proxy.catalog.text import one_line
+
 # What a child may inherit. Everything else, above all the gateway's own secrets, it gets from its `env` or not at all.
 INHERITED = frozenset(
     {
@@ -134,7 +136,7 @@ async def _read_messages(
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 last_words.junk_lines += 1
-                last_words.junk_sample = last_words.junk_sample or line[:120].decode("utf-8", "replace")
+                last_words.junk_sample = last_words.junk_sample or one_line(line[:400].decode("utf-8", "replace"), 120)
                 continue
             await incoming.send(SessionMessage(message))
 
@@ -157,8 +159,8 @@ async def _write_messages(
 async def _read_stderr(stderr: ByteReceiveStream, last_words: LastWords) -> None:
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError, ValueError):
         async for line in _lines(stderr):
-            if text := line.decode("utf-8", "replace").strip():
-                last_words.stderr.append(text[:400])
+            if text := one_line(line[:4000].decode("utf-8", "replace"), 400):
+                last_words.stderr.append(text)
 
 
 async def _end_group(process: Process) -> None:

@@ -203,8 +203,10 @@ def test_names_lead_back_to_what_the_server_knows():
 
 @pytest.mark.parametrize(
     "text",
-    ['"""\nimport os\n"""', 'ends with "', 'ends with ""', "ends with \\", '\\"""', '"', "\\N{BULLET} \\x \\u12", '""""""',
-     "'''", 'odd " ""', '\\""'],
+    [
+        '"""\nimport os\n"""', 'ends with "', 'ends with ""', "ends with \\", '\\"""', '"', '""""""', "\'\'\'",
+        'odd " ""', '\\""', "\\N{BULLET} \\x \\u12",
+    ],
 )  # fmt: skip
 def test_text_of_a_server_stays_in_the_docstring(text: str):
     for tool in (a_tool({}, text), a_tool({"properties": {"a": {"description": text}}}, f"{text} {text}")):
@@ -266,7 +268,7 @@ SCHEMAS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ANYTHING | SCHEMAS, ANYTHING | TEXTS, ANYTHING)
 def test_whatever_a_server_sends_the_stub_is_python_and_the_names_lead_back(schema: Any, description: Any, output: Any):
     tool = a_tool(schema, description, output)

@@ -1,0 +1,134 @@
+"""`toolatlas doctor`: what is well, what is not, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from proxy.cli import build
+from tests.fixtures.running import dead_port_entry, entry
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "mcp.json"
+    monkeypatch.setenv("TOOLATLAS_CONFIG", str(file))
+    monkeypatch.setenv("TOOLATLAS_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TOOLATLAS_CACHE_DIR", str(tmp_path / "cache"))
+    return file
+
+
+def configure(config: Path, **servers: Any) -> None:
+    config.write_text(json.dumps({"mcpServers": servers}))
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(build(), ["doctor", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def findings(result: Result) -> dict[str, dict[str, Any]]:
+    return {finding["what"]: finding for finding in json.loads(result.stdout)}
+
+
+def test_all_is_well(config: Path) -> None:
+    configure(config, tools=entry("echo"), off={"command": "/nonexistent", "enabled": False})
+    result = run("--json")
+    assert result.exit_code == 0, result.output
+    found = findings(result)
+    assert all(finding["ok"] and not finding["advice"] for finding in found.values())
+    assert found["server tools"]["detail"].startswith("14 tools, protocol 20")
+    assert "switched off" in found["server off"]["detail"]
+    assert found["running gateway"]["detail"].startswith("none")
+    shown = run()
+    assert shown.exit_code == 0
+    assert "server tools: 14 tools" in shown.stdout
+
+
+def test_every_server_that_does_not_work_is_named_with_the_reason_and_the_others_are_still_tried(config: Path) -> None:
+    configure(
+        config,
+        exits=entry("exits"),
+        missing={"command": "/nonexistent/server"},
+        remote=dead_port_entry(),
+        variable={"command": "x", "args": ["${TOOLATLAS_TEST_NOT_SET}"]},
+        tools=entry("echo"),
+    )
+    result = run("--json")
+    assert result.exit_code == 1
+    found = findings(result)
+    assert {what for what, finding in found.items() if not finding["ok"]} == {
+        "server exits",
+        "server missing",
+        "server remote",
+        "server variable",
+    }
+    assert "exited with code 1" in found["server exits"]["detail"]
+    assert "toolatlas servers test exits" in found["server exits"]["advice"]
+    assert "/nonexistent/server" in found["server missing"]["detail"]
+    assert "TOOLATLAS_TEST_NOT_SET" in found["server variable"]["detail"]
+    shown = run()
+    assert shown.exit_code == 1
+    assert "server missing: no command" in shown.stdout
+
+
+def test_a_missing_or_broken_configuration_is_a_finding_with_advice(config: Path) -> None:
+    for content in (None, '{"mcpServers": {,}}'):
+        if content is not None:
+            config.write_text(content)
+        result = run("--json")
+        assert result.exit_code == 1
+        finding = findings(result)["configuration"]
+        assert not finding["ok"]
+        assert str(config) in finding["detail"]
+        assert "toolatlas import" in finding["advice"]
+
+
+def test_a_warning_of_the_configuration_is_a_finding(config: Path) -> None:
+    configure(config, tools={**entry("echo"), "timeuot_s": 3})
+    result = run("--json")
+    assert result.exit_code == 1
+    assert any("timeuot_s" in finding["detail"] and not finding["ok"] for finding in json.loads(result.stdout))
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_finding(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(config)
+    monkeypatch.setenv("TOOLATLAS_CACHE_DIR", str(config / "below-a-file"))
+    result = run("--json")
+    assert result.exit_code == 1
+    finding = findings(result)["cache folder"]
+    assert not finding["ok"]
+    assert "TOOLATLAS_STATE_DIR" in finding["advice"]
+
+
+def test_a_damaged_token_file_is_a_finding_and_the_servers_are_tried_all_the_same(config: Path, tmp_path: Path) -> None:
+    configure(config, tools=entry("echo"))
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "tokens.json").write_text("{")
+    result = run("--json")
+    assert result.exit_code == 1
+    found = findings(result)
+    assert "tokens.json" in found["tokens"]["detail"]
+    assert found["server tools"]["ok"]
+
+
+def test_a_command_is_looked_for_where_its_process_will_look(config: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    echo = entry("echo")
+    (folder / "only-here").symlink_to(echo["command"])
+    path = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    configure(
+        config,
+        path={**echo, "command": "only-here", "env": path},
+        folder={**echo, "command": "./only-here", "cwd": str(folder)},
+        nowhere={**echo, "command": "only-here"},
+    )
+    found = findings(run("--json"))
+    assert [found[f"server {name}"]["ok"] for name in ("path", "folder", "nowhere")] == [True, True, False]

@@ -1,0 +1,75 @@
+"""The log of steps: one line of JSON each, with the outcome and without what was said."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from proxy.store.recorder import LogRecorder, Outcome, Step
+
+SECRET = "hunter2"
+
+
+def step(outcome: Outcome, error: str | None = None) -> Step:
+    return Step(
+        task_id="t0_1",
+        agent="alice",
+        mode="search",
+        name="call_tool",
+        arguments={"tool": "mail.send", "arguments": {"password": SECRET}},
+        outcome=outcome,
+        started_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        duration_ms=12.3456,
+        server="mail",
+        tool="send",
+        result={"content": [{"type": "text", "text": SECRET}]},
+        error=error,
+    )
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "toolatlas.steps")
+    return caplog
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_step_is_one_json_line_with_its_outcome(lines: pytest.LogCaptureFixture, outcome: Outcome) -> None:
+    LogRecorder().record(step(outcome))
+    (line,) = lines.messages
+    assert json.loads(line) == {
+        "event": "step",
+        "at": "2026-01-02T03:04:05.000+00:00",
+        "task": "t0_1",
+        "agent": "alice",
+        "mode": "search",
+        "name": "call_tool",
+        "server": "mail",
+        "tool": "send",
+        "outcome": outcome.value,
+        "ms": 12.35,
+        "error": None,
+    }
+
+
+def test_neither_arguments_nor_results_are_written(lines: pytest.LogCaptureFixture) -> None:
+    LogRecorder().record(step(Outcome.OK))
+    assert len(lines.messages) == 1
+    assert SECRET not in lines.text
+
+
+def test_line_breaks_and_letters_of_an_error_stay_on_one_line(lines: pytest.LogCaptureFixture) -> None:
+    LogRecorder().record(step(Outcome.SERVER_DOWN, error='größer\n"worse"'))
+    (line,) = lines.messages
+    assert "\n" not in line
+    assert "größer" in line
+    assert json.loads(line)["error"] == 'größer\n"worse"'
+
+
+def test_a_logger_that_is_turned_down_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "toolatlas.steps")
+    LogRecorder().record(step(Outcome.OK))
+    assert not caplog.messages
