@@ -39,7 +39,6 @@ class Settings:
     search_wait_s: float = 2.0
     """How long a search waits for servers that are being listed for the first time."""
     exit_when_idle_s: float | None = None
-    log_format: str = "text"
 
     @property
     def loopback(self) -> bool:

@@ -6,6 +6,7 @@ one invalid schema would fail a whole listing; the SDK's dispatcher and session 
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, cast
 import anyio
 import mcp_types as types
 from mcp.client._probe import negotiate_auto
-from mcp.client.session import ClientSession
+from mcp.client.session import ClientSession, MessageHandlerFnT
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
@@ -115,9 +116,10 @@ class ServerConnection:
         )
 
     async def ping(self, timeout_s: float) -> None:
-        """Raise as `request` does when the server no longer answers."""
+        """Raise as `request` does when the server no longer answers. An error is an answer: not all know `ping`."""
         method = "server/discover" if self.modern else "ping"
-        await self.request(Call(method, {}, timeout_s))
+        with suppress(ProtocolFault):
+            await self.request(Call(method, {}, timeout_s))
 
     def _params(self, call: Call, options: CallOptions) -> dict[str, Any]:
         params = dict(call.params)
@@ -166,11 +168,14 @@ async def connect(
 
     channel: Channel | None = None
     try:
-        async with open_transport(config) as channel:
-            dispatcher: JSONRPCDispatcher = JSONRPCDispatcher(channel.read, channel.write)
-            async with ClientSession(dispatcher=dispatcher, message_handler=notice, client_info=CLIENT_INFO) as session:
-                with anyio.fail_after(config.start_timeout_s):
-                    await negotiate_auto(session)
+        # The limit lies around the transport, since opening one can already wait for the server.
+        with anyio.fail_after(config.start_timeout_s) as start:
+            async with (
+                open_transport(config) as channel,
+                _session(channel, notice) as (session, dispatcher),
+            ):
+                await negotiate_auto(session)
+                start.deadline = math.inf
                 connection = ServerConnection(config, channel, session, dispatcher)
                 async with anyio.create_task_group() as tasks:
                     if connection.modern and _announces_changes(connection.capabilities):
@@ -182,6 +187,15 @@ async def connect(
         raise ServerDown(config.name, _down(config, reason, channel)) from error
     except Exception as error:
         raise ServerDown(config.name, _down(config, _reason(error), channel)) from error
+
+
+@asynccontextmanager
+async def _session(
+    channel: Channel, notice: MessageHandlerFnT
+) -> AsyncGenerator[tuple[ClientSession, JSONRPCDispatcher]]:
+    dispatcher: JSONRPCDispatcher = JSONRPCDispatcher(channel.read, channel.write)
+    async with ClientSession(dispatcher=dispatcher, message_handler=notice, client_info=CLIENT_INFO) as session:
+        yield session, dispatcher
 
 
 async def _listen(session: ClientSession, on_tools_changed: OnToolsChanged) -> None:

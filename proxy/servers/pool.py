@@ -55,7 +55,6 @@ class Pool:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
-                self._tasks = None
 
     @property
     def configs(self) -> Mapping[str, ServerConfig]:

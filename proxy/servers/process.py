@@ -38,6 +38,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 STDIN_GRACE_S = 2.0
 TERM_GRACE_S = 2.0
 KILL_GRACE_S = 2.0
+EXIT_POLL_S = 0.25
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -49,7 +50,9 @@ class LastWords:
     stderr: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
     junk_lines: int = 0
     junk_sample: str = ""
+    ended_by_itself: bool = False
     exit_code: int | None = None
+    """Of a server that ended by itself; another one's tells only how we ended it."""
 
     def describe(self) -> str:
         parts: list[str] = []
@@ -97,6 +100,7 @@ async def stdio_process(
             tasks.start_soon(_read_messages, process.stdout, incoming_send, last_words)
             tasks.start_soon(_write_messages, process, outgoing_receive, incoming_send)
             tasks.start_soon(_read_stderr, process.stderr, last_words)
+            tasks.start_soon(_notice_exit, process, incoming_send, last_words)
             try:
                 yield incoming, outgoing
             finally:
@@ -106,7 +110,8 @@ async def stdio_process(
             for stream in (incoming, incoming_send, outgoing, outgoing_receive):
                 stream.close()
             await _end_group(process)
-            last_words.exit_code = process.returncode
+            if last_words.ended_by_itself:
+                last_words.exit_code = process.returncode
 
 
 async def _lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
@@ -139,6 +144,7 @@ async def _read_messages(
                 last_words.junk_sample = last_words.junk_sample or one_line(line[:400].decode("utf-8", "replace"), 120)
                 continue
             await incoming.send(SessionMessage(message))
+        last_words.ended_by_itself = True
 
 
 async def _write_messages(
@@ -161,6 +167,18 @@ async def _read_stderr(stderr: ByteReceiveStream, last_words: LastWords) -> None
         async for line in _lines(stderr):
             if text := one_line(line[:4000].decode("utf-8", "replace"), 400):
                 last_words.stderr.append(text)
+
+
+async def _notice_exit(
+    process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception], last_words: LastWords
+) -> None:
+    """End the session of a server that died: a child it left behind may hold its stdout open for ever."""
+    while process.returncode is None:
+        await anyio.sleep(EXIT_POLL_S)
+    # What it wrote last is still being read.
+    await anyio.sleep(EXIT_POLL_S)
+    last_words.ended_by_itself = True
+    incoming.close()
 
 
 async def _end_group(process: Process) -> None:

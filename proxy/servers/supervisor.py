@@ -70,6 +70,7 @@ class Supervisor:
         self._connection: ServerConnection | None = None
         self._settled: anyio.Event | None = None
         """Fires when the start under way has succeeded or failed; None when none is under way."""
+        self._start = anyio.CancelScope()
         self._stop = anyio.Event()
         self._ended = anyio.Event()
         self._ended.set()
@@ -81,6 +82,8 @@ class Supervisor:
         self._refused = False
         """Whether the connection ended because nothing listened at the address, so that nothing can have arrived."""
         self._in_flight = 0
+        self._sent = 0
+        """How many of those wait for the answer of the connection, not for a connection."""
         self._last_used = clock()
 
     @property
@@ -104,14 +107,19 @@ class Supervisor:
         Raises:
             ServerDown: It could not be started, or failed a moment ago and its back-off is not over.
         """
-        if self._connection is not None and not self._connection.channel.closed.is_set():
-            return self._connection
-        if self._settled is None:
+        while self._settled is None:
+            if self._connection is not None and not (self._stop.is_set() or self._connection.channel.closed.is_set()):
+                return self._connection
+            if not self._ended.is_set():
+                # Two connections of one server at a time would be two servers.
+                await self._ended.wait()
+                continue
             if self.retry_in_s > SHORT_WAIT_S:
                 raise ServerDown(
                     self._config.name, f"{self._failure}; it is tried again in {self.retry_in_s:.0f} s at the earliest"
                 )
-            self._settled = anyio.Event()
+            self._start, self._settled = anyio.CancelScope(), anyio.Event()
+            self._stop, self._ended = anyio.Event(), anyio.Event()
             self._tasks.start_soon(self._own, self._settled)
         await self._settled.wait()
         if self._connection is None:
@@ -129,12 +137,12 @@ class Supervisor:
         try:
             connection = await self.connection()
             try:
-                result = await connection.request(call)
+                result = await self._send(connection, call)
             except ProtocolFault as fault:
                 if not _session_lost(fault):
                     raise
-                await self.stop()
-                result = await (await self.connection()).request(call)
+                await self._retire(connection)
+                result = await self._send(await self.connection(), call)
             except ServerDown:
                 with anyio.move_on_after(END_WAIT_S):
                     await self._ended.wait()
@@ -144,7 +152,7 @@ class Supervisor:
                         f"{self._failure or f'server {self._config.name!r} was stopped'}. It was working on this call; "
                         "whether the call took effect is not known. The server is started again on the next call",
                     ) from None
-                result = await (await self.connection()).request(call)
+                result = await self._send(await self.connection(), call)
             self.answered()
             return result
         finally:
@@ -158,24 +166,50 @@ class Supervisor:
     async def stop(self) -> None:
         """End the connection and wait until its process is gone."""
         self._stop.set()
+        if self._settled is not None:
+            self._start.cancel()
+        await self._ended.wait()
+
+    async def _send(self, connection: ServerConnection, call: Call) -> dict[str, Any]:
+        self._sent += 1
+        try:
+            return await connection.request(call)
+        finally:
+            self._sent -= 1
+
+    async def _retire(self, connection: ServerConnection) -> None:
+        """End a connection whose session is lost, once for all its calls: the others are about to be refused as well,
+        and cut off they could not be repeated."""
+        if self._connection is connection:
+            self._connection = None
+            try:
+                with anyio.move_on_after(END_WAIT_S):
+                    while self._sent:
+                        await anyio.sleep(0.01)
+            finally:
+                self._stop.set()
         await self._ended.wait()
 
     async def _own(self, settled: anyio.Event) -> None:
-        self._stop, self._ended = anyio.Event(), anyio.Event()
         self._answered = self._refused = False
         try:
-            await anyio.sleep(self.retry_in_s)
-            async with connect(self._config, self._open_transport, self._on_tools_changed) as connection:
-                self._connection, self._failure, self._settled = connection, None, None
-                self._last_used = self._clock()
-                settled.set()
-                self._on_ready()
-                await self._watch(connection)
-                ended_by_itself = not self._stop.is_set()
-            if ended_by_itself:
-                words = connection.channel.last_words.describe()
-                self._fail(f"server '{self._config.name}' ended" + (f": {words}" if words else ""))
+            with self._start:
+                await anyio.sleep(self.retry_in_s)
+                async with connect(self._config, self._open_transport, self._on_tools_changed) as connection:
+                    self._connection, self._failure, self._settled = connection, None, None
+                    self._last_used = self._clock()
+                    settled.set()
+                    self._on_ready()
+                    await self._watch(connection)
+                    self._connection = None
+                    ended_by_itself = not self._stop.is_set()
+                if ended_by_itself:
+                    words = connection.channel.last_words.describe()
+                    self._fail(f"server '{self._config.name}' ended" + (f": {words}" if words else ""))
         except ServerError as error:
+            if self._stop.is_set():
+                # Only the closing failed, as some transports do with calls in flight.
+                return
             self._refused = error.__cause__ is not None and isinstance(innermost(error.__cause__), httpx2.ConnectError)
             self._fail(str(error))
         except Exception as error:

@@ -187,8 +187,8 @@ def test_test_lists_the_tools_and_problems_of_a_server_and_starts_no_other(confi
     [
         (entry("exits"), "exited with code 1"),
         ({"command": "/nonexistent/server"}, "/nonexistent/server"),
-        ({**dead_port_entry(), "headers": {"Authorization": SECRET}}, "127.0.0.1"),
-        ({"url": f"http://127.0.0.1:1/mcp?key={SECRET}"}, "127.0.0.1"),
+        ({**dead_port_entry(), "headers": {"Authorization": SECRET}}, "nothing answers"),
+        ({"url": f"http://127.0.0.1:1/mcp?key={SECRET}"}, "nothing answers"),
     ],
 )
 def test_a_server_that_does_not_work_fails_the_test_with_the_reason(

@@ -58,7 +58,7 @@ async def ask(metatool: MetaTool, **arguments: Any) -> tuple[list[str], bool]:
 async def test_many_servers_come_in_pages_that_lead_to_each_other(tmp_path: Path) -> None:
     names = [f"s{number:03}" for number in range(SERVERS_PER_PAGE + 3)]
     servers = {name: {**entry("echo"), "args": [name]} for name in names}
-    async with gateway_of(tmp_path, servers, dict.fromkeys(names, ["go"])) as gateway:
+    async with gateway_of(tmp_path, servers, {name: ["go"] for name in names}) as gateway:
         listing = ListServers(gateway)
         first, _ = await ask(listing)
         assert first[0] == "Page 1 of 2, 53 servers in all; next: list_servers(page=2)"

@@ -1,8 +1,10 @@
-"""All servers together: first listings, changed tools, changed configurations, isolation, and an end without remains."""
+"""All servers together: first listings, changed tools and configurations, isolation, and an end without remains."""
 
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -117,11 +119,17 @@ async def test_a_removed_server_ends_an_unchanged_one_stays_and_a_changed_one_st
             await servers.text("removed", "whoami")
 
 
-async def test_a_server_removed_while_it_starts_leaves_nothing_running() -> None:
-    async with pooled(config(entry("silent"), start_timeout_s=30), unlisted=True) as servers:
-        await until(lambda: servers.pool.starting == 1)
+async def test_a_server_removed_while_it_starts_is_not_waited_for(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    silent = entry("silent")
+    line = f"echo $$ > {shlex.quote(str(pid_file))}; exec {shlex.join([silent['command'], *silent['args']])}"
+    slow = config({"command": "sh", "args": ["-c", line]}, start_timeout_s=2 * LIMIT_S)
+    async with pooled(slow, unlisted=True) as servers:
+        await until(lambda: pid_file.exists() and pid_file.read_text("utf-8").endswith("\n"))
+        pid = int(pid_file.read_text("utf-8"))
+        assert running(pid)
         await servers.apply()
-        await until(lambda: servers.pool.starting == 0)
+        await until(lambda: not running(pid) and servers.pool.starting == 0)
         with pytest.raises(UnknownName):
             await servers.text("srv", "echo", text="x")
 

@@ -75,9 +75,10 @@ async def test_calls_that_arrive_while_a_crashed_server_is_cleared_away_share_th
                     await server.text("crash")
 
             tasks.start_soon(crash)
-            await until(lambda: not running(before))
+            await until(lambda: server.supervisor.state.phase is not Phase.READY)
             after = await pids_at_once(server, 5)
         assert len(after) == 1
+        assert before not in after
         assert {await pid_of(server)} == after
         assert server.opening.count == 2
 
