@@ -32,7 +32,7 @@ from proxy.servers.transports import OpenTransport, open_transport
 from proxy.servers.watch import watch
 from proxy.settings import Settings
 from proxy.store.recorder import LogRecorder, Recorder
-from proxy.tasks import TaskStore
+from proxy.tasks import Task, TaskStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,12 @@ def build(
     first = configuration if configuration is not None else load(settings.config, environ)
     gateway = Gateway(ListingCache(settings.cache_dir / "listings"), transport, LexicalRouter)
     pages = PageStore(settings.page_memory_bytes)
-    tasks = TaskStore(settings.replica, settings.task_idle_s, on_end=lambda task: pages.drop(task.id))
+
+    def ended(task: Task) -> None:
+        pages.drop(task.id)
+        gateway.pool.release(task.id)
+
+    tasks = TaskStore(settings.replica, settings.task_idle_s, on_end=ended)
     checker = ArgumentChecker()
     calls = ToolCaller(gateway, checker, Approvals())
     metatools = (

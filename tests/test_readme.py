@@ -14,7 +14,8 @@ import pytest
 import typer
 
 from proxy.cli import build
-from proxy.servers.configfile import KNOWN_KEYS, parse
+from proxy.servers.configfile import parse
+from proxy.servers.entry import KNOWN_KEYS
 from proxy.settings import Folders
 from proxy.store.recorder import Outcome
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from proxy.clients.base import OWN_NAME, Entry
 from proxy.servers.config import TransportKind
-from proxy.servers.configfile import KNOWN_KEYS, TRANSPORTS, URL_KEYS
+from proxy.servers.entry import KNOWN_KEYS, TRANSPORTS, URL_KEYS
 from proxy.servers.variables import EDITOR_NAMES, PLAIN, REFERENCE
 
 RUNNERS = frozenset(("uvx", "uv", "pipx"))

@@ -7,6 +7,7 @@ same catalogue and call through the same `ToolCaller`, so permissions hold alike
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from proxy.catalog.arguments import ArgumentChecker, understand
@@ -91,6 +92,9 @@ class SearchMode:
         self._checker.check(own, {key: value for key, value in given.items() if key != "arguments"})
         task_id = given.pop("task_id", None)
         current = self._tasks.get(caller.agent, task_id) if task_id is not None else task()
+        if caller.modern and task_id is not None:
+            # Without sessions, a task that is carried on is what has stateful servers of its own.
+            caller = replace(caller, session=current.id)
         result = await metatool.run(Request(current, caller, given))
         if result.get("resultType") == "input_required":
             return result

@@ -72,7 +72,7 @@ class Endpoint:
         agent_of: Callable[[Context], str],
         tasks: TaskStore,
         recorders: tuple[Recorder, ...],
-        release: Callable[[str], Awaitable[None]],
+        release: Callable[[str], None],
     ) -> None:
         self._mode_of = mode_of
         self._agent_of = agent_of
@@ -204,13 +204,13 @@ class Endpoint:
         session = connection.state.get("toolatlas")
         if session is None:
             session = connection.state["toolatlas"] = Session(key=f"session-{id(connection):x}")
-            connection.exit_stack.push_async_callback(self._end_session, session)
+            connection.exit_stack.callback(self._end_session, session)
         return session
 
-    async def _end_session(self, session: Session) -> None:
+    def _end_session(self, session: Session) -> None:
         if session.task_id is not None:
             self._tasks.end(session.task_id)
-        await self._release(session.key)
+        self._release(session.key)
 
     def _caller(self, context: Context, resumed: Mapping[str, Any] | None = None) -> Caller:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS

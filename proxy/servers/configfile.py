@@ -18,9 +18,6 @@ import json5
 
 from proxy.errors import ConfigurationError
 from proxy.servers.config import ServerConfig
-from proxy.servers.entry import KNOWN_KEYS as KNOWN_KEYS
-from proxy.servers.entry import TRANSPORTS as TRANSPORTS
-from proxy.servers.entry import URL_KEYS as URL_KEYS
 from proxy.servers.entry import EntryReader, kind_of, mapping_of, nearest
 
 SECTIONS = (("mcpServers",), ("servers",), ("mcp", "mcpServers"), ("mcp", "servers"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from proxy.catalog.records import Listing
 from proxy.errors import Denied, ServerError, UnknownName
-from proxy.servers.config import Isolation, ServerConfig
+from proxy.servers.config import Approve, Isolation, ServerConfig
 from proxy.servers.connection import Call
 from proxy.servers.listing import list_server
 from proxy.servers.supervisor import Phase, ServerState, Supervisor
@@ -25,6 +26,8 @@ from proxy.servers.transports import OpenTransport
 logger = logging.getLogger("toolatlas.servers")
 
 LIST_AT_ONCE = 4
+TURN_S = 5.0
+"""A server that takes longer to be listed goes on, but lets the next one begin."""
 LIST_ATTEMPTS = 5
 DEBOUNCE_S = 0.2
 SHARED = ""
@@ -44,6 +47,8 @@ class Pool:
         self._list_slots = anyio.CapacityLimiter(LIST_AT_ONCE)
         self._first_listing: set[str] = set()
         """Servers never listed whose first attempt is still under way."""
+        self._being_listed: set[str] = set()
+        """Servers never listed that are tried again until they are."""
         self._changed_again: dict[str, bool] = {}
         """Servers whose listing is being refreshed, and whether they changed once more meanwhile."""
 
@@ -75,12 +80,12 @@ class Pool:
         gone = [
             (name, session)
             for name, session in self._supervisors
-            if name not in configs or configs[name] != self._configs[name]
+            if name not in configs or _process_of(configs[name]) != _process_of(self._configs[name])
         ]
         self._configs = dict(configs)
         for key in gone:
             self._start_soon(self._supervisors.pop(key).stop)
-        for name in unlisted:
+        for name in unlisted - self._being_listed:
             if configs[name].usable:
                 self._first_listing.add(name)
                 self._start_soon(self._list_first, name)
@@ -107,7 +112,7 @@ class Pool:
         """
         return await self._supervisor(name, session).request(call)
 
-    async def release(self, session: str) -> None:
+    def release(self, session: str) -> None:
         """An agent's session is over: end the connections that were its own."""
         for key in [key for key in self._supervisors if key[1] == session != SHARED]:
             self._start_soon(self._supervisors.pop(key).stop)
@@ -119,10 +124,12 @@ class Pool:
             ServerError, UnknownName, Denied: As `request` does.
         """
         supervisor = self._supervisor(name, SHARED)
+        config = self._configs[name]
         listing = await list_server(await supervisor.connection())
         supervisor.answered()
-        if name in self._configs:
-            self._on_listing(self._configs[name], listing)
+        # A listing of what the entry said before it was changed is of another server.
+        if self._configs.get(name) == config:
+            self._on_listing(config, listing)
         return listing
 
     async def wait_for_first_listings(self, limit_s: float) -> None:
@@ -151,10 +158,11 @@ class Pool:
         return self._supervisors[key]
 
     async def _list_first(self, name: str) -> None:
+        self._being_listed.add(name)
         try:
             for attempt in range(LIST_ATTEMPTS):
                 try:
-                    async with self._list_slots:
+                    async with self._turn():
                         if name in self._configs:
                             await self.refresh(name)
                         return
@@ -166,12 +174,29 @@ class Pool:
                     await anyio.sleep(max(1.0, supervisor.retry_in_s if supervisor is not None else 0.0))
         finally:
             self._first_listing.discard(name)
+            self._being_listed.discard(name)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """A few are listed at a time; one that hangs gives its turn away."""
+        ticket, done = object(), anyio.Event()
+        await self._list_slots.acquire_on_behalf_of(ticket)
+        self._start_soon(self._end_turn, ticket, done)
+        try:
+            yield
+        finally:
+            done.set()
+
+    async def _end_turn(self, ticket: object, done: anyio.Event) -> None:
+        with anyio.move_on_after(TURN_S):
+            await done.wait()
+        self._list_slots.release_on_behalf_of(ticket)
 
     async def _confirm(self, names: list[str]) -> None:
         """One after the other: nobody waits for this, and each may cost the start of a process."""
         for name in names:
             try:
-                async with self._list_slots:
+                async with self._turn():
                     await self.refresh(name)
             except (ServerError, UnknownName, Denied) as error:
                 logger.debug("confirming %s: %s", name, error)
@@ -207,3 +232,8 @@ class Pool:
     def _start_soon(self, function: Callable[..., Any], *args: Any) -> None:
         assert self._tasks is not None, "the pool is not running"
         self._tasks.start_soon(function, *args)
+
+
+def _process_of(config: ServerConfig) -> ServerConfig:
+    """What a running connection depends on; the rest of an entry can change under it."""
+    return replace(config, description=None, allow=(), deny=(), approve=Approve.NEVER)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from proxy.servers.config import Approve, Isolation, ServerConfig, TransportKind
-from proxy.servers.configfile import KNOWN_KEYS, Configuration, load, parse
+from proxy.servers.configfile import Configuration, load, parse
+from proxy.servers.entry import KNOWN_KEYS
 
 SECRET = "s3cret-value"
 ENVIRON = {"TOKEN": SECRET, "HOST": "example.org"}

@@ -157,7 +157,7 @@ async def test_isolated_sessions_have_their_own_process_until_they_are_released(
         assert await servers.text("srv", "counter", session="b") == "1"
         first, second = await pid_of(servers, "srv", "a"), await pid_of(servers, "srv", "b")
         assert first != second
-        await servers.pool.release("a")
+        servers.pool.release("a")
         await until(lambda: not running(first))
         assert await servers.text("srv", "counter", session="b") == "2"
         assert await servers.text("srv", "counter", session="a") == "1"
@@ -167,7 +167,7 @@ async def test_a_shared_server_is_one_for_all_sessions_and_outlives_them() -> No
     async with pooled(config(entry("echo"))) as servers:
         assert await servers.text("srv", "counter", session="a") == "1"
         assert await servers.text("srv", "counter", session="b") == "2"
-        await servers.pool.release("a")
+        servers.pool.release("a")
         assert await servers.text("srv", "counter", session="b") == "3"
 
 
