@@ -278,3 +278,19 @@ async def test_calling_a_servers_tool_as_if_it_were_ours_is_answered_with_the_ri
         text, failed = await ask(client, "tools.echo", text="hi")
         assert failed
         assert "call_tool(tool='tools.echo'" in text
+
+
+async def test_two_sessionless_tasks_have_a_stateful_server_each(start_gateway: StartGateway) -> None:
+    stateful = {**entry("echo"), "isolation": "session"}
+    async with start_gateway({"tools": stateful}) as running, Client(running.app.server) as client:
+        tasks: list[str] = []
+        for _ in range(2):
+            text, _ = await ask(client, "search_tools", query="counter")
+            named = re.search(r"\[task_id: (\w+);", text)
+            assert named is not None
+            tasks.append(named[1])
+        counted = [
+            (await ask(client, "call_tool", tool="tools.counter", arguments={}, task_id=task))[0]
+            for task in (tasks[0], tasks[0], tasks[1])
+        ]
+        assert counted == ["1", "2", "1"]
