@@ -14,12 +14,13 @@ OURS = frozenset({"proxy", "judge", "trainer", "bench", "tests", "migrations"})
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "proxy.store": frozenset(),
+    "proxy.files": frozenset(),
     "proxy.errors": frozenset({"proxy.store"}),
     "proxy.settings": frozenset({"proxy.errors"}),
     "proxy.tasks": frozenset({"proxy.errors"}),
-    "proxy.catalog": frozenset({"proxy.errors", "proxy.store"}),
+    "proxy.catalog": frozenset({"proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.router": frozenset({"proxy.catalog", "proxy.errors"}),
-    "proxy.servers": frozenset({"proxy.catalog", "proxy.errors", "proxy.store"}),
+    "proxy.servers": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.gateway": frozenset({"proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors"}),
     "proxy.metatools": frozenset(
         {
@@ -30,10 +31,10 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "proxy.endpoint": frozenset(
         {
             *("proxy.metatools", "proxy.gateway", "proxy.tasks", "proxy.settings", "proxy.servers"),
-            *("proxy.router", "proxy.catalog", "proxy.store", "proxy.errors"),
+            *("proxy.router", "proxy.catalog", "proxy.store", "proxy.files", "proxy.errors"),
         }
     ),
-    "proxy.clients": frozenset({"proxy.servers", "proxy.catalog", "proxy.errors"}),
+    "proxy.clients": frozenset({"proxy.servers", "proxy.catalog", "proxy.files", "proxy.errors"}),
     "proxy.app": frozenset({"proxy"}),
     "proxy.cli": frozenset({"proxy"}),
     "proxy.commands": frozenset({"proxy"}),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from proxy.catalog.records import Listing
+from proxy.files import replace_file
 
 logger = logging.getLogger("toolatlas.catalog")
 
@@ -49,14 +48,8 @@ class ListingCache:
             OSError: The folder cannot be written.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._folder)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(asdict(listing), file, ensure_ascii=True)
-            os.replace(name, self._path(identity))
-        except BaseException:
-            os.unlink(name)
-            raise
+        content = json.dumps(asdict(listing), ensure_ascii=True).encode()
+        replace_file(self._path(identity), content, durable=False)
 
     def _path(self, identity: str) -> Path:
         return self._folder / f"{identity}.json"

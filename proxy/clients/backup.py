@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,8 +15,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.errors import ConfigurationError
+from proxy.files import PRIVATE, replace_file
 
-PRIVATE = 0o600
 KEPT = 10
 """How many changes of one file can be taken back."""
 
@@ -116,19 +114,7 @@ class Backups:
 def write_atomically(path: Path, content: bytes, mode: int) -> None:
     """Puts `content` in the place of the file in one step, so that no reader sees half of it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(draft, mode)
-            os.replace(draft, path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
-            raise
+        replace_file(path, content, mode=mode)
     except OSError as error:
         raise ConfigurationError(
             f"{path} cannot be written: {error.strerror}. Give yourself the right to write in its folder."

@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.errors import ConfigurationError
+from proxy.files import replace_file
 
 ANONYMOUS = "local"
 """Label of whoever comes without a token; no token may bear it."""
@@ -49,19 +49,10 @@ _STORED = TypeAdapter(Stored)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step, readable by its owner only, so that no reader ever sees half of it."""
+    """Replace a file that only its owner can read, in a folder that only its owner can enter."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
-    # A temporary file is created with mode 0600, and replacing keeps that.
-    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
-        try:
-            draft.write(text)
-            draft.flush()
-            os.fsync(draft.fileno())
-            os.replace(draft.name, path)
-        except BaseException:
-            os.unlink(draft.name)
-            raise
+    replace_file(path, text.encode())
 
 
 class TokenStore:

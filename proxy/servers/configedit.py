@@ -9,9 +9,7 @@ import json
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 from rapidfuzz import process
 
 from proxy.errors import ConfigurationError
+from proxy.files import PRIVATE, replace_file
 from proxy.servers.configfile import JsonObject, decode, has_comments, read, repeated_keys, sections
 
 
@@ -101,22 +100,11 @@ def _open(path: Path) -> _Draft:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Puts `content` in the place of the file in one step, so that no reader sees half of it and no crash leaves it."""
+    """Puts `content` in the place of the file, keeping its mode."""
     target = path.resolve()  # A link stays one: what it points to is replaced.
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # Mode 0600.
-        try:
-            with open(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileNotFoundError):
-                os.chmod(name, stat.S_IMODE(target.stat().st_mode))
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else PRIVATE
+        replace_file(target, content, mode=mode)
     except OSError as error:
         raise ConfigurationError(
             f"{path} cannot be written: {error.strerror}. Give the gateway's user the right to write in its folder."

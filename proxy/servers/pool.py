@@ -7,6 +7,7 @@ per server and agent session where the configuration says `isolation: session`.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -49,6 +50,8 @@ class Pool:
         """Servers never listed whose first attempt is still under way."""
         self._being_listed: set[str] = set()
         """Servers never listed that are tried again until they are."""
+        self._listing_now: Counter[str] = Counter()
+        """How many listings of a server are under way."""
         self._changed_again: dict[str, bool] = {}
         """Servers whose listing is being refreshed, and whether they changed once more meanwhile."""
 
@@ -125,7 +128,11 @@ class Pool:
         """
         supervisor = self._supervisor(name, SHARED)
         config = self._configs[name]
-        listing = await list_server(await supervisor.connection())
+        self._listing_now[name] += 1
+        try:
+            listing = await list_server(await supervisor.connection())
+        finally:
+            self._listing_now[name] -= 1
         supervisor.answered()
         # A listing of what the entry said before it was changed is of another server.
         if self._configs.get(name) == config:
@@ -153,7 +160,7 @@ class Pool:
                 self._open_transport,
                 on_tools_changed=lambda: self._tools_changed(name),
                 # A session's own copy of a server says nothing new about its tools.
-                on_ready=(lambda: self._note_change(name)) if key[1] == SHARED else (lambda: None),
+                on_ready=(lambda: self._list_started(name)) if key[1] == SHARED else (lambda: None),
             )
         return self._supervisors[key]
 
@@ -201,13 +208,16 @@ class Pool:
             except (ServerError, UnknownName, Denied) as error:
                 logger.debug("confirming %s: %s", name, error)
 
+    def _list_started(self, name: str) -> None:
+        """A server that was started may have changed since; whoever starts it to list it is at it already."""
+        if not self._listing_now[name]:
+            self._note_change(name)
+
     async def _tools_changed(self, name: str) -> None:
         self._note_change(name)
 
     def _note_change(self, name: str) -> None:
         """List again soon; a storm of notices costs one listing at a time."""
-        if name in self._first_listing:
-            return
         if name in self._changed_again:
             self._changed_again[name] = True
             return
