@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from proxy.errors import ServerDown
-from proxy.servers.process import INHERITED, LastWords, child_environment
+from proxy.servers.process import INHERITED, LastWords, child_environment, stdio_process
 from tests.fixtures.running import entry
 from tests.proxy.servers.conftest import call, config, connected, running, supervised, text, until
 
@@ -99,3 +104,28 @@ async def test_a_child_that_outlives_a_crashed_server_is_ended_too() -> None:
         with pytest.raises(ServerDown):
             await server.text("crash")
         await until(lambda: not running(child))
+
+
+@pytest.mark.parametrize("ticks", range(12))
+def test_a_start_that_is_cancelled_in_the_middle_leaves_no_process_behind(ticks: int) -> None:
+    server = entry("echo")
+
+    async def start() -> None:
+        async with stdio_process(server["command"], tuple(server["args"]), env={}, cwd=None, last_words=LastWords()):
+            await anyio.sleep_forever()
+
+    async def cancel_it() -> None:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(start)
+                for _ in range(ticks):
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+
+    # A loop of its own, which is gone at once, so that nothing is tidied up later.
+    anyio.run(cancel_it)
+    # A child that nobody waited for warns when it is collected, and warnings are errors.
+    gc.collect()
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    commands = [Path(f"/proc/{child}/cmdline") for child in children]
+    assert not any(b"plain.py" in command.read_bytes() for command in commands if command.exists())
