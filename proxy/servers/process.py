@@ -90,8 +90,10 @@ async def stdio_process(
         OSError: The command cannot be started.
     """
     # Cancelled between the fork and its return, it would leave a child that nobody ends.
+    process: Process | None = None
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True)
+    assert process is not None
     incoming_send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](64)
     outgoing, outgoing_receive = anyio.create_memory_object_stream[SessionMessage](0)
     assert process.stdin
