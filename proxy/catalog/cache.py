@@ -26,8 +26,7 @@ class ListingCache:
         """The last listing; None if there is none or its file is damaged (it is then made anew)."""
         try:
             fields: dict[str, Any] = json.loads(self._path(identity).read_bytes())
-            fields["tools"], fields["problems"] = tuple(fields["tools"]), tuple(fields["problems"])
-            return Listing(**fields)
+            return Listing(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:

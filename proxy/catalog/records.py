@@ -9,7 +9,7 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What one server said of itself, raw: the product of one complete `tools/list`, and the unit of the disk cache."""
+    """What one server said of itself, raw: everything it lists, and the unit of the disk cache."""
 
     tools: tuple[Mapping[str, Any], ...]
     """Tool objects as received; each is a mapping with a non-empty string `name`, names are unique."""
@@ -19,6 +19,14 @@ class Listing:
     instructions: str | None = None
     problems: tuple[str, ...] = ()
     """What had to be left out or cut, one sentence each."""
+    resources: tuple[Mapping[str, Any], ...] = ()
+    """Each with a string `uri`."""
+    templates: tuple[Mapping[str, Any], ...] = ()
+    """Each with a string `uriTemplate`."""
+    prompts: tuple[Mapping[str, Any], ...] = ()
+    """Each with a non-empty string `name`."""
+    asks: bool = False
+    """The server has put questions to agents, so those that can answer get a connection of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +76,5 @@ class ServerRecord:
     tools: tuple[ToolRecord, ...]
     listing: Listing | None
     """None until the server has been listed once."""
+    withheld: str | None = None
+    """Why nothing of it is shown; None when it is not withheld."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
+import mcp_types as types
 import typer
+from mcp.shared.exceptions import MCPError
 
 from proxy.app import App
 from proxy.catalog.arguments import understand
 from proxy.catalog.stubs import signature, stub
-from proxy.catalog.text import first_sentence
+from proxy.catalog.text import first_sentence, one_line
 from proxy.commands.local import emit, with_gateway
 from proxy.commands.servers import ConfigOption, JsonOption
 from proxy.errors import InvalidArguments
 from proxy.metatools.base import Caller
 from proxy.router.base import Query
+from proxy.servers.origin import Origin
 
 FIRST_LISTING_S = 60.0
 
@@ -88,14 +92,21 @@ def call(
     except ValueError as error:
         raise InvalidArguments(f'--args is not JSON ({error}); give an object such as \'{{"text": "hi"}}\'') from error
 
-    async def ask(question: str) -> bool | None:
-        if yes:
-            return True
-        return typer.confirm(question, err=True) if sys.stdin.isatty() else None
+    async def ask(method: str, params: Mapping[str, Any], on_progress: object) -> dict[str, Any]:
+        if params.get("requestedSchema", {}).get("properties"):
+            raise MCPError(types.INVALID_PARAMS, "the command line has no forms; call this tool through a client")
+        allowed = yes or typer.confirm(one_line(str(params.get("message", "")), 400), err=True)
+        return {"action": "accept", "content": {}} if allowed else {"action": "decline"}
+
+    async def tell(method: str, params: Mapping[str, Any]) -> None:
+        if method == "notifications/message":
+            typer.echo(one_line(str(params.get("data", "")), 400), err=True)
 
     async def work(app: App) -> dict[str, Any]:
         record = await app.gateway.tool(tool, FIRST_LISTING_S)
-        caller = Caller(agent="local", session="command", modern=False, ask=ask)
+        can_ask: dict[str, Any] = {"elicitation": {"form": {}}} if yes or sys.stdin.isatty() else {}
+        origin = Origin(session="command", modern=False, ask=ask, tell=tell, capabilities=can_ask)
+        caller = Caller(agent="local", origin=origin)
         return await app.calls.call(record, understand(given, record.input_schema), caller)
 
     result = with_gateway(config, work)

@@ -1,125 +1,99 @@
 """What an agent sees behind one address: meta-tools (`search`), all tools (`direct`), or one server as it is.
 
-Above: server.py, which asks the mode of a request for tools, instructions and calls. All modes resolve names in the
-same catalogue and call through the same `ToolCaller`, so permissions hold alike.
+Above: server.py, which asks the mode of a request for tools, instructions, calls and the rest of MCP. All modes resolve
+names in the same catalogue and call through the same `ToolCaller`, so permissions hold alike. Search is in
+search_mode.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from proxy.catalog.arguments import ArgumentChecker, understand
+from proxy.catalog.arguments import understand
 from proxy.catalog.purpose import index_lines
-from proxy.catalog.records import ServerRecord, ToolRecord
-from proxy.errors import UnknownName
+from proxy.catalog.records import ServerRecord
+from proxy.endpoint import aggregate
+from proxy.errors import InvalidArguments
 from proxy.gateway import Gateway
-from proxy.metatools.base import STRING, Caller, MetaTool, Request
+from proxy.metatools.base import Caller
 from proxy.metatools.calling import ToolCaller
-from proxy.metatools.pages import PageStore, fit
-from proxy.servers.connection import Call
-from proxy.tasks import Task, TaskStore
+from proxy.servers.flights import Call
+from proxy.tasks import Task
 
 INDEX_BYTES = 1_700
 """Claude Code cuts instructions at 2 KB; every byte here is paid for in every conversation."""
-WITHOUT_TASK = ("list_servers", "list_tools")
-"""Meta-tools whose schema does not offer `task_id`, though they take it: what they show depends on no task."""
+PASSED_CAPABILITIES = frozenset({"resources", "prompts", "completions", "logging", "experimental"})
 
 
 class Mode(Protocol):
-    """One way to show the catalogue. `call` raises GatewayError; `list_tools` gives raw tool objects."""
+    """One way to show the catalogue. All methods raise GatewayError; `list_tools` gives raw tool objects."""
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def server(self) -> str | None:
+        """The configured name of the only server behind it, if there is only one."""
+        ...
+
+    @property
+    def tools_change(self) -> bool:
+        """Whether the list of tools changes with the catalogue."""
+        ...
 
     async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]: ...
 
     async def instructions(self) -> str | None: ...
 
+    async def introduced(self, introduction: dict[str, Any]) -> dict[str, Any]:
+        """The answer to `initialize` or `server/discover`, with what is behind this mode put in."""
+        ...
+
     async def call(
         self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
     ) -> dict[str, Any]: ...
 
+    async def relay(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any] | None:
+        """The raw answer to any other request of MCP; None when it is not one that is passed on."""
+        ...
 
-class SearchMode:
-    """The compact index and the meta-tools."""
+    async def resource(self, uri: Any) -> tuple[str, str]:
+        """The configured server of a resource, and the URI that the server knows it by."""
+        ...
 
-    label = "search"
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        metatools: Sequence[MetaTool],
-        checker: ArgumentChecker,
-        tasks: TaskStore,
-        pages: PageStore,
-        result_limit: int,
-    ) -> None:
+class ManyServers:
+    """What the modes that show many servers have in common: resources, prompts and completion of all of them."""
+
+    server = None
+
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._metatools = {metatool.name: metatool for metatool in metatools}
-        # Their schemas never change, so the checker compiles each once.
-        self._own = {metatool.name: _as_tool(metatool.name, self._definition(metatool, True)) for metatool in metatools}
-        self._checker = checker
-        self._tasks = tasks
-        self._pages = pages
-        self._result_limit = result_limit
 
-    async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
-        return [self._definition(metatool, caller.modern) for metatool in self._metatools.values()]
+    async def relay(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any] | None:
+        catalog = self._gateway.catalog
+        if method in aggregate.LISTS:
+            return aggregate.listed(catalog, method, params)
+        if method not in aggregate.ADDRESSED:
+            return None
+        server, own = aggregate.addressed(catalog, method, params)
+        result = await _passed_on(self._gateway, server.name, method, own, caller)
+        return aggregate.with_addresses(server, result) if method == "resources/read" else result
 
-    async def instructions(self) -> str:
-        servers = self._gateway.catalog.servers
-        head = (
-            f"Tools of {len(servers)} MCP servers, hidden to save context. Before saying you cannot do something: "
-            "search_tools(query) or list_tools(server), describe_tools(names), call_tool(tool, arguments). "
-            "Servers (tools):\n"
-        )
-        index = index_lines(servers, INDEX_BYTES - len(head.encode()) - 40)
-        rest = f"\n… and {index.omitted} more: list_servers()" if index.omitted else ""
-        return head + "\n".join(index.lines) + rest
-
-    async def call(
-        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
-    ) -> dict[str, Any]:
-        metatool = self._metatools.get(name)
-        if metatool is None:
-            # Agents that have learned a tool's name sometimes call it as if it were ours.
-            tool = self._gateway.catalog.tool(name)
-            raise UnknownName(f"call it as call_tool(tool='{tool.written}', arguments={{...}})")
-        own = self._own[name]
-        given = _forgiving(understand(arguments, own.input_schema))
-        self._checker.check(own, {key: value for key, value in given.items() if key != "arguments"})
-        task_id = given.pop("task_id", None)
-        current = self._tasks.get(caller.agent, task_id) if task_id is not None else task()
-        if caller.modern and task_id is not None:
-            # Without sessions, a task that is carried on is what has stateful servers of its own.
-            caller = replace(caller, session=current.id)
-        result = await metatool.run(Request(current, caller, given))
-        if result.get("resultType") == "input_required":
-            return result
-        fitted = fit(result, self._result_limit, lambda text: self._pages.keep(current.id, text))
-        if caller.modern and task_id is None and name != "finish_task":
-            # A tool's own words stay its own, unless they were cut: then the agent needs the id to read on.
-            in_words = caller.target.tool is None or fitted.get("content") != result.get("content")
-            fitted = _naming(fitted, current.id, in_words)
-        return fitted
-
-    def _definition(self, metatool: MetaTool, modern: bool) -> dict[str, Any]:
-        definition = metatool.definition()
-        if modern and metatool.name not in WITHOUT_TASK:
-            schema = definition["inputSchema"]
-            schema["properties"] = {**schema["properties"], "task_id": STRING}
-        return definition
+    async def resource(self, uri: Any) -> tuple[str, str]:
+        server, own = aggregate.resource(self._gateway.catalog, uri)
+        return server.name, own
 
 
-class DirectMode:
+class DirectMode(ManyServers):
     """Every permitted tool under a name that every client accepts."""
 
     label = "direct"
+    tools_change = True
 
     def __init__(self, gateway: Gateway, caller: ToolCaller) -> None:
-        self._gateway = gateway
+        super().__init__(gateway)
         self._caller = caller
 
     async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
@@ -128,6 +102,9 @@ class DirectMode:
     async def instructions(self) -> str:
         index = index_lines(self._gateway.catalog.servers, INDEX_BYTES - 100)
         return "Tools of several MCP servers, named server__tool:\n" + "\n".join(index.lines)
+
+    async def introduced(self, introduction: dict[str, Any]) -> dict[str, Any]:
+        return {**introduction, "capabilities": aggregate.capabilities(self._gateway.catalog, tools_change=True)}
 
     async def call(
         self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
@@ -142,11 +119,16 @@ class ServerMode:
     """One server passed through: its own names, its own words, its own checks."""
 
     label = "server"
+    tools_change = True
 
     def __init__(self, gateway: Gateway, caller: ToolCaller, name: str) -> None:
         self._gateway = gateway
         self._caller = caller
         self._name = name
+
+    @property
+    def server(self) -> str:
+        return self._gateway.catalog.server(self._name).name
 
     async def record(self) -> ServerRecord:
         """The server, listed now if it never was.
@@ -174,41 +156,30 @@ class ServerMode:
         task()
         return await self._caller.call(tool, arguments, caller, check=False, params=params)
 
+    async def introduced(self, introduction: dict[str, Any]) -> dict[str, Any]:
+        listing = (await self.record()).listing
+        if listing is None:
+            return introduction
+        passed_on = {key: value for key, value in listing.capabilities.items() if key in PASSED_CAPABILITIES}
+        return {
+            **introduction,
+            "capabilities": {**passed_on, "tools": {"listChanged": True}},
+            "serverInfo": dict(listing.server_info) or introduction.get("serverInfo"),
+        }
+
     async def relay(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """Any other request, for the server to answer."""
-        server = await self.record()
-        config = self._gateway.pool.configs[server.name]
-        call = Call(
-            method,
-            params,
-            config.timeout_s,
-            on_progress=caller.on_progress,
-            agent_capabilities=caller.capabilities if caller.modern else None,
-        )
-        return await self._gateway.pool.request(server.name, call, caller.session)
+        """Whatever it is, the server answers it."""
+        return await _passed_on(self._gateway, (await self.record()).name, method, params, caller)
+
+    async def resource(self, uri: Any) -> tuple[str, str]:
+        if not isinstance(uri, str):
+            raise InvalidArguments("uri: give the URI of a resource as a string")
+        return (await self.record()).name, uri
 
 
-def _as_tool(name: str, definition: Mapping[str, Any]) -> ToolRecord:
-    return ToolRecord(server="toolatlas", name=name, written=f"toolatlas.{name}", raw=definition)
-
-
-def _forgiving(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The slips of models that cost nothing to understand: one name instead of a list, numbers as text, nulls."""
-    given = {key: value for key, value in arguments.items() if value is not None}
-    for key in ("tools", "servers"):
-        if isinstance(given.get(key), str):
-            given[key] = [given[key]]
-    for key in ("limit", "page", "offset"):
-        if isinstance(given.get(key), str) and str(given[key]).strip().isdigit():
-            given[key] = int(given[key])
-    return given
-
-
-def _naming(result: dict[str, Any], task_id: str, in_words: bool) -> dict[str, Any]:
-    """Tell a sessionless agent which task this was."""
-    named: dict[str, Any] = {**result, "_meta": {**(result.get("_meta") or {}), "toolatlas/task_id": task_id}}
-    content = result.get("content")
-    if in_words and isinstance(content, list):
-        note = {"type": "text", "text": f"[task_id: {task_id}; pass it in further calls]"}
-        named["content"] = [*cast(list[Any], content), note]
-    return named
+async def _passed_on(
+    gateway: Gateway, server: str, method: str, params: Mapping[str, Any], caller: Caller
+) -> dict[str, Any]:
+    timeout_s = gateway.pool.configs[server].timeout_s
+    call = Call(method, {**params, **caller.resumed}, timeout_s, origin=caller.origin, on_progress=caller.on_progress)
+    return await gateway.pool.request(server, call)

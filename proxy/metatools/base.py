@@ -6,16 +6,14 @@ in every conversation (`make bench-tokens` is the gate).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mcp.shared.dispatcher import ProgressFnT
 
+from proxy.servers.origin import Origin
 from proxy.tasks import Task
-
-Ask = Callable[[str], Awaitable[bool | None]]
-"""Put a yes-or-no question to the user: True, False, or None when this client cannot ask."""
 
 
 @dataclass(slots=True)
@@ -31,13 +29,10 @@ class Caller:
     """The agent behind a request, as far as serving it needs to know."""
 
     agent: str
-    session: str
-    """Whose own connections to use, for servers with `isolation: session`."""
-    modern: bool
-    """Whether it speaks 2026-07-28, where questions are answered by a retry of the call."""
-    ask: Ask
+    """Label of its credential."""
+    origin: Origin
+    """The way back to it for servers, and whose own connections to use."""
     on_progress: ProgressFnT | None = None
-    capabilities: Mapping[str, Any] | None = None
     resumed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`inputResponses` and `requestState` of a retried call."""
     target: Target = field(default_factory=Target)

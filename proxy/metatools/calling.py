@@ -14,7 +14,7 @@ from proxy.errors import UnknownName
 from proxy.gateway import Gateway
 from proxy.metatools.approval import Approvals
 from proxy.metatools.base import Caller
-from proxy.servers.connection import Call
+from proxy.servers.flights import Call
 
 
 class ToolCaller:
@@ -47,12 +47,12 @@ class ToolCaller:
         if check:
             self._checker.check(tool, arguments or {})
         question = self._gateway.permissions.approval(tool.server, tool)
-        resumed = dict(caller.resumed)
+        resumed = caller.resumed
         if question is not None:
             asking = await self._approvals.ensure(tool, arguments or {}, question, caller)
             if asking is not None:
                 return asking
-            resumed = {}
+            resumed = self._approvals.left_for_server(caller)
         config = self._gateway.pool.configs.get(tool.server)
         if config is None:
             raise UnknownName(f"server '{tool.server}' is not configured any more; search again")
@@ -63,8 +63,11 @@ class ToolCaller:
             "tools/call",
             sent,
             config.timeout_s,
+            origin=caller.origin,
             on_progress=caller.on_progress,
-            agent_capabilities=caller.capabilities if caller.modern else None,
             input_schema=tool.input_schema,
         )
-        return await self._gateway.pool.request(tool.server, call, caller.session)
+        result = await self._gateway.pool.request(tool.server, call)
+        if question is not None and result.get("resultType") == "input_required":
+            return self._approvals.carried(tool, arguments or {}, caller, result)
+        return result

@@ -17,6 +17,7 @@ from proxy.servers.supervisor import Phase
 
 SERVERS_PER_PAGE = 50
 TOOLS_PER_PAGE = 60
+CHANGED = "[changed]"
 DEFAULT_FOUND, MAX_FOUND = 5, 20
 NAMES_BYTES = 480
 """Room for server names in search_tools' description, since some clients drop `instructions`."""
@@ -52,7 +53,9 @@ class SearchTools:
         wanted = arguments.get("servers")
         within = frozenset(built.catalog.server(name).written for name in wanted) if wanted else None
         ranked = built.router.rank(Query(query, arguments.get("task"), within), limit)
-        lines = [_found(built.catalog.tools[found.tool]) for found in ranked]
+        # The router may be of a moment ago; what has been refused or changed since must not be shown.
+        tools = self._gateway.catalog.tools
+        lines = [_found(tools[found.tool], self._gateway) for found in ranked if found.tool in tools]
         notes: list[str] = []
         if starting := self._gateway.pool.starting:
             notes.append(f"{starting} of {len(self._gateway.pool.configs)} servers still starting; search again later.")
@@ -76,15 +79,18 @@ class ListServers:
         servers = self._gateway.catalog.servers
         lines = [
             f"{server.written} - {server.purpose} ({_tools(len(server.tools))}){self._state(server.name)}"
+            if server.withheld is None
+            else f"{server.written} [{server.purpose}]"
             for server in servers
         ]
         return text_result(_page(lines, request.arguments, SERVERS_PER_PAGE, "list_servers(page={})", "servers"))
 
     def _state(self, name: str) -> str:
         state = self._gateway.pool.state(name)
+        changed = f" {CHANGED}" if self._gateway.permissions.review(name).differences else ""
         if state.phase in (Phase.READY, Phase.ASLEEP):
-            return ""
-        return f" [{state.phase}{': ' + one_line(state.reason, 300) if state.reason else ''}]"
+            return changed
+        return f"{changed} [{state.phase}{': ' + one_line(state.reason, 300) if state.reason else ''}]"
 
 
 class ListTools:
@@ -99,16 +105,30 @@ class ListTools:
     async def run(self, request: Request) -> dict[str, Any]:
         server = self._gateway.catalog.server(str(request.arguments["server"]))
         state = self._gateway.pool.state(server.name)
+        if server.withheld is not None:
+            return text_result(f"{server.written} [{server.purpose}]: {server.withheld}", is_error=True)
         if server.listing is None or state.phase is Phase.DISABLED:
             why = one_line(state.reason, 600) if state.reason else "it has not been listed yet; try again shortly"
             return text_result(f"{server.written} [{state.phase}]: {why}", is_error=state.phase is not Phase.STARTING)
-        lines = [f"{tool.written}: {first_sentence(tool.description, 100)}" for tool in server.tools]
+        lines = [
+            f"{tool.written}{mark(tool, self._gateway)}: {first_sentence(tool.description, 100)}"
+            for tool in server.tools
+        ]
         following = f"list_tools(server={server.written!r}, page={{}})"
-        return text_result(_page(lines, request.arguments, TOOLS_PER_PAGE, following, "tools"))
+        page = _page(lines, request.arguments, TOOLS_PER_PAGE, following, "tools")
+        if count := len(self._gateway.permissions.review(server.name).held_back):
+            page += f"\n{_tools(count)} withheld until the gateway's owner accepts what changed."
+        return text_result(page)
 
 
-def _found(tool: ToolRecord) -> str:
-    return f"{tool.written.split('.')[0]}.{signature(tool)}\n    {first_sentence(tool.description, 140)}"
+def mark(tool: ToolRecord, gateway: Gateway) -> str:
+    """What stands after the name of a tool that is not as it was accepted: before any word of its server."""
+    return f" {CHANGED}" if tool.name in gateway.permissions.review(tool.server).differences.changed else ""
+
+
+def _found(tool: ToolRecord, gateway: Gateway) -> str:
+    call = f"{tool.written.split('.')[0]}.{signature(tool)}"
+    return f"{call}{mark(tool, gateway)}\n    {first_sentence(tool.description, 140)}"
 
 
 def _tools(count: int) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from proxy.catalog.arguments import understand
 from proxy.catalog.records import ToolRecord
 from proxy.catalog.stubs import parameters, stub
+from proxy.catalog.text import visible_json
 from proxy.errors import AgentError, InvalidArguments
 from proxy.gateway import Gateway
 from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
 from proxy.metatools.calling import ToolCaller
+from proxy.metatools.finding import mark
 from proxy.metatools.pages import PageStore
 from proxy.tasks import TaskStore
 
 MAX_DESCRIBED = 20
+NOT_DESCRIBED = frozenset({"_meta", "icons"})
+"""For programs and people; a model has no use for them, and they are not pinned."""
 
 
 class DescribeTools:
@@ -52,9 +55,10 @@ class DescribeTools:
                 continue
             request.task.revealed.add(tool.written)
             if as_json:
-                parts.append(json.dumps({**tool.raw, "name": tool.written}, ensure_ascii=False))
+                definition = {key: value for key, value in tool.raw.items() if key not in NOT_DESCRIBED}
+                parts.append(visible_json({**definition, "name": tool.written}))
             else:
-                parts.append(f"# {tool.written}\n{stub(tool)}")
+                parts.append(f"# {tool.written}{mark(tool, self._gateway)}\n{stub(tool)}")
         return text_result("\n\n".join([*problems, *parts]), is_error=not parts)
 
 

@@ -24,9 +24,44 @@ class Approve(StrEnum):
     ALWAYS = "always"
 
 
+class OnChange(StrEnum):
+    """What happens to a tool whose definition is not the pinned one any more."""
+
+    REPORT = "report"
+    BLOCK = "block"
+
+
+class OnNew(StrEnum):
+    """What happens to a server that was never seen before."""
+
+    ASK = "ask"
+    ACCEPT = "accept"
+
+
 class Isolation(StrEnum):
+    """Which agents share a connection to the server."""
+
+    AUTO = "auto"
+    """All, until it puts a question to one; then each that can be asked has its own."""
     SHARED = "shared"
+    """All, and the server is told that nobody can be asked."""
     SESSION = "session"
+    """None: every session of an agent has its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthConfig:
+    """How to log in to a server; without any of it, the server's own metadata says how."""
+
+    client_id: str | None = None
+    """Of a client registered by hand; None registers one at each login."""
+    client_secret: str | None = field(default=None, repr=False)
+    scopes: tuple[str, ...] = ()
+    """What to ask for; empty asks for what the server's metadata names."""
+    redirect_port: int = 0
+    """Loopback port that the browser comes back to; 0 takes a free one."""
+    allowed_origins: frozenset[str] = frozenset()
+    """`scheme://host:port` that may be private or loopback although only the server's metadata names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +76,7 @@ class ServerConfig:
     cwd: str | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    oauth: OAuthConfig = OAuthConfig()
     enabled: bool = True
     disabled_reason: str | None = None
     """Why this entry cannot be used (a missing variable, no command and no url); None when it can."""
@@ -49,7 +85,11 @@ class ServerConfig:
     """Globs over the server's own tool names."""
     deny: tuple[str, ...] = ()
     approve: Approve = Approve.DESTRUCTIVE
-    isolation: Isolation = Isolation.SHARED
+    on_change: OnChange = OnChange.REPORT
+    on_new: OnNew = OnNew.ACCEPT
+    isolation: Isolation = Isolation.AUTO
+    forward_headers: tuple[str, ...] = ()
+    """Lower-case names of headers of the agent's request that are passed on to the server."""
     timeout_s: float = 300.0
     """Seconds a call may stay without an answer or progress."""
     start_timeout_s: float = 60.0

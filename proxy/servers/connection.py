@@ -1,74 +1,71 @@
 """One live MCP session with a server, raw dictionaries in and out, in whichever protocol era the server speaks.
 
-Above: supervisor.py, which owns its lifetime. Below: transports.py. Raw, because typed models drop unknown fields and
-one invalid schema would fail a whole listing; the SDK's dispatcher and session do framing, ids and negotiation.
+Above: supervisor.py, which owns its lifetime. Below: peer.py, which speaks with the server, and transports.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Set
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import anyio
 import mcp_types as types
+from anyio.abc import TaskGroup
 from mcp.client._probe import negotiate_auto
-from mcp.client.session import ClientSession, MessageHandlerFnT
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    encode_header_value,
-    mcp_param_headers,
-    x_mcp_header_map,
-)
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from proxy import __version__
 from proxy.catalog.text import one_line
 from proxy.errors import CallTimeout, GatewayError, ProtocolFault, ServerDown
 from proxy.servers.config import ServerConfig
+from proxy.servers.flights import Call, Flights
+from proxy.servers.origin import LEVELS, Origin
+from proxy.servers.peer import PeerSession, addressed
 from proxy.servers.transports import Channel, OpenTransport
 
-CLIENT_INFO = types.Implementation(name="toolatlas", version=__version__)
-CLIENT_INFO_ON_THE_WIRE = {"name": CLIENT_INFO.name, "version": CLIENT_INFO.version}
-RESERVED_META = "io.modelcontextprotocol/"
-
-OnToolsChanged = Callable[[], Awaitable[None]]
+OnNotice = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+"""Told of `notifications/*/list_changed` and `notifications/resources/updated` with their parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request to a server, with what it needs from the agent that caused it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms a connection is opened: what the server is told that it can ask, and who hears of it."""
 
-    method: str
-    params: Mapping[str, Any]
-    timeout_s: float
-    """Seconds without an answer or progress before the call is given up."""
-    on_progress: ProgressFnT | None = None
-    agent_capabilities: Mapping[str, Any] | None = None
-    """What the agent can be asked, for servers of the 2026-07-28 era; None promises nothing."""
-    input_schema: Mapping[str, Any] | None = None
-    """Of the called tool: 2026-07-28 servers may want some arguments repeated as headers."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Declared to a server of the initialize era, for all calls on this connection."""
+    owner: Origin | None = None
+    """The agent whose own connection this is, so that whatever the server asks is for that agent."""
+    on_notice: OnNotice
+    on_asked: Callable[[], None] = lambda: None
+    """The server has put a question."""
 
 
 class ServerConnection:
     """An initialised session. Made by `connect`; usable until `channel.closed`."""
 
     def __init__(
-        self, config: ServerConfig, channel: Channel, session: ClientSession, dispatcher: JSONRPCDispatcher
+        self,
+        config: ServerConfig,
+        channel: Channel,
+        session: PeerSession,
+        dispatcher: JSONRPCDispatcher,
+        flights: Flights,
+        tasks: TaskGroup,
     ) -> None:
         self.config = config
         self.channel = channel
         self._session = session
         self._dispatcher = dispatcher
+        self._flights = flights
+        self._tasks = tasks
+        self._log_level: str | None = None
+        self._subscriptions: dict[str, anyio.CancelScope] = {}
 
     @property
     def protocol_version(self) -> str:
@@ -94,21 +91,25 @@ class ServerConnection:
         """Send and await the raw result. Cancelling the caller cancels the call at the server.
 
         Raises:
-            CallTimeout: Neither an answer nor progress for `call.timeout_s`.
+            CallTimeout: Neither an answer nor progress for `call.timeout_s`, open questions to the agent aside.
             ProtocolFault: The server answered with a JSON-RPC error.
             ServerDown: The connection ended before an answer came.
         """
+        if call.origin is not None and call.origin.log_level is not None:
+            await self._set_log_level(call.origin.log_level, call.timeout_s)
         options: CallOptions = {}
-        params = self._params(call, options)
-        with anyio.move_on_after(call.timeout_s) as limit:
+        params = addressed(call, self.protocol_version, options)
+        with self._flights.started(call) as flight, flight.limit:
             if call.on_progress is not None:
-                options["on_progress"] = _extending(call.on_progress, limit, call.timeout_s)
+                options["on_progress"] = flight.progress
             try:
-                return await self._dispatcher.send_raw_request(call.method, params, options)
+                result = await self._dispatcher.send_raw_request(call.method, params, options)
             except MCPError as error:
                 if error.code == types.CONNECTION_CLOSED:
                     raise ServerDown(self.config.name, f"the connection to '{self.config.name}' ended") from error
                 raise ProtocolFault(self.config.name, error.message, code=error.code, data=error.error.data) from error
+            await flight.told()
+            return result
         raise CallTimeout(
             self.config.name,
             f"'{self.config.name}' gave no answer to {call.method} within {call.timeout_s:g} s "
@@ -121,67 +122,86 @@ class ServerConnection:
         with suppress(ProtocolFault):
             await self.request(Call(method, {}, timeout_s))
 
-    def _params(self, call: Call, options: CallOptions) -> dict[str, Any]:
-        params = dict(call.params)
-        sent_meta = params.get("_meta")
-        meta: dict[str, Any] = (
-            {k: v for k, v in cast(dict[str, Any], sent_meta).items() if k != "progressToken"}
-            if isinstance(sent_meta, dict)
-            else {}
-        )
-        log_level = meta.get(types.LOG_LEVEL_META_KEY)
-        meta = {k: v for k, v in meta.items() if not k.startswith(RESERVED_META)}
-        headers = {MCP_PROTOCOL_VERSION_HEADER: self.protocol_version}
-        if self.modern:
-            meta[types.PROTOCOL_VERSION_META_KEY] = self.protocol_version
-            meta[types.CLIENT_INFO_META_KEY] = CLIENT_INFO_ON_THE_WIRE
-            meta[types.CLIENT_CAPABILITIES_META_KEY] = dict(call.agent_capabilities or {})
-            if log_level is not None:
-                meta[types.LOG_LEVEL_META_KEY] = log_level
-            headers[MCP_METHOD_HEADER] = call.method
-            name = params.get(NAME_BEARING_METHODS.get(call.method, ""))
-            if isinstance(name, str):
-                headers[MCP_NAME_HEADER] = encode_header_value(name)
-            if call.input_schema is not None and (wanted := x_mcp_header_map(dict(call.input_schema))):
-                headers |= mcp_param_headers(wanted, params.get("arguments") or {})
-        else:
-            for key in ("inputResponses", "requestState"):
-                params.pop(key, None)
-        options["headers"] = headers
-        params["_meta"] = meta
-        return params
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification; one that cannot be delivered is dropped."""
+        await self._dispatcher.notify(method, params)
+
+    async def subscribe(self, uri: str, timeout_s: float) -> None:
+        """Have the server tell of changes of a resource through `Terms.on_notice`.
+
+        Raises:
+            ServerError: As `request` does.
+        """
+        if not self.modern:
+            await self.request(Call("resources/subscribe", {"uri": uri}, timeout_s))
+        elif uri not in self._subscriptions:
+            ready = anyio.Event()
+            scope = self._subscriptions[uri] = anyio.CancelScope()
+            self._tasks.start_soon(self._follow, uri, scope, ready)
+            with anyio.move_on_after(timeout_s):
+                await ready.wait()
+
+    async def unsubscribe(self, uri: str, timeout_s: float) -> None:
+        """Undo `subscribe`. Raises as it does."""
+        if not self.modern:
+            await self.request(Call("resources/unsubscribe", {"uri": uri}, timeout_s))
+        elif (scope := self._subscriptions.pop(uri, None)) is not None:
+            scope.cancel()
+
+    async def _set_log_level(self, level: str, timeout_s: float) -> None:
+        """A server of the initialize era has one level for the connection: that of its agent, or where agents share it
+        the least severe that any of them asked for."""
+        if self.modern or "logging" not in self.capabilities or level == self._log_level:
+            return
+        shared = not self._flights.private
+        if shared and self._log_level is not None and LEVELS.index(level) > LEVELS.index(self._log_level):
+            return
+        self._log_level = level
+        with suppress(ProtocolFault):
+            await self.request(Call("logging/setLevel", {"level": level}, timeout_s))
+
+    async def _follow(self, uri: str, scope: anyio.CancelScope, ready: anyio.Event) -> None:
+        with scope:
+            try:
+                async with listen(self._session, resource_subscriptions=[uri]) as events:
+                    ready.set()
+                    # What they say arrives as notifications as well, which is where it is passed on.
+                    async for _ in events:
+                        pass
+            except (MCPError, SubscriptionLost, ListenNotSupportedError, TimeoutError):
+                self._subscriptions.pop(uri, None)
+            finally:
+                ready.set()
 
 
 @asynccontextmanager
 async def connect(
-    config: ServerConfig, open_transport: OpenTransport, on_tools_changed: OnToolsChanged
+    config: ServerConfig, open_transport: OpenTransport, terms: Terms
 ) -> AsyncGenerator[ServerConnection]:
     """Open the transport, negotiate the protocol era, and yield the session.
 
     Raises:
         ServerDown: The server did not start, did not answer in `start_timeout_s`, or does not speak MCP.
     """
-
-    async def notice(message: object) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            await on_tools_changed()
-
+    flights = Flights(terms.owner)
+    # What the server sends outside of any call must not look like part of the call that happened to open it.
+    flights.enter_none()
     channel: Channel | None = None
     try:
         # The limit lies around the transport, since opening one can already wait for the server.
         with anyio.fail_after(config.start_timeout_s) as start:
-            async with (
-                open_transport(config) as channel,
-                _session(channel, notice) as (session, dispatcher),
-            ):
-                await negotiate_auto(session)
-                start.deadline = math.inf
-                connection = ServerConnection(config, channel, session, dispatcher)
-                async with anyio.create_task_group() as tasks:
-                    if connection.modern and _announces_changes(connection.capabilities):
-                        tasks.start_soon(_listen, session, on_tools_changed)
-                    yield connection
-                    tasks.cancel_scope.cancel()
+            async with open_transport(config) as channel:
+                dispatcher: JSONRPCDispatcher = JSONRPCDispatcher(channel.read, channel.write)
+                session = PeerSession(dispatcher, flights, terms.capabilities, terms.on_notice, terms.on_asked)
+                async with session:
+                    await negotiate_auto(session)
+                    start.deadline = math.inf
+                    async with anyio.create_task_group() as tasks:
+                        connection = ServerConnection(config, channel, session, dispatcher, flights, tasks)
+                        if connection.modern and (kinds := _announced(connection.capabilities)):
+                            tasks.start_soon(_listen, session, kinds)
+                        yield connection
+                        tasks.cancel_scope.cancel()
     except TimeoutError as error:
         reason = f"it did not answer the first request within {config.start_timeout_s:g} s (start_timeout_s)"
         raise ServerDown(config.name, _down(config, reason, channel)) from error
@@ -189,36 +209,27 @@ async def connect(
         raise ServerDown(config.name, _down(config, _reason(error), channel)) from error
 
 
-@asynccontextmanager
-async def _session(
-    channel: Channel, notice: MessageHandlerFnT
-) -> AsyncGenerator[tuple[ClientSession, JSONRPCDispatcher]]:
-    dispatcher: JSONRPCDispatcher = JSONRPCDispatcher(channel.read, channel.write)
-    async with ClientSession(dispatcher=dispatcher, message_handler=notice, client_info=CLIENT_INFO) as session:
-        yield session, dispatcher
-
-
-async def _listen(session: ClientSession, on_tools_changed: OnToolsChanged) -> None:
-    """A 2026-07-28 server tells of changes only on a stream that was asked for."""
+async def _listen(session: PeerSession, kinds: Set[str]) -> None:
+    """A 2026-07-28 server tells of changes only on a stream that was asked for; they arrive as notifications too."""
     with suppress(MCPError, SubscriptionLost, ListenNotSupportedError, TimeoutError):
-        async with listen(session, tools_list_changed=True) as events:
+        async with listen(
+            session,
+            tools_list_changed="tools" in kinds,
+            prompts_list_changed="prompts" in kinds,
+            resources_list_changed="resources" in kinds,
+        ) as events:
             async for _ in events:
-                await on_tools_changed()
+                pass
 
 
-def _announces_changes(capabilities: Mapping[str, Any]) -> bool:
-    tools = capabilities.get("tools")
-    return isinstance(tools, Mapping) and bool(cast(Mapping[str, Any], tools).get("listChanged"))
-
-
-def _extending(on_progress: ProgressFnT, limit: anyio.CancelScope, timeout_s: float) -> ProgressFnT:
-    """Progress proves that the server is alive, so it moves the limit on."""
-
-    async def relay(progress: float, total: float | None, message: str | None) -> None:
-        limit.deadline = anyio.current_time() + timeout_s
-        await on_progress(progress, total, message)
-
-    return relay
+def _announced(capabilities: Mapping[str, Any]) -> frozenset[str]:
+    """Of which lists the server says that it tells changes."""
+    found: set[str] = set()
+    for kind in ("tools", "prompts", "resources"):
+        declared = capabilities.get(kind)
+        if isinstance(declared, Mapping) and cast(Mapping[str, Any], declared).get("listChanged"):
+            found.add(kind)
+    return frozenset(found)
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 from rapidfuzz import fuzz, process
 
-from proxy.servers.config import Approve, Isolation, ServerConfig, TransportKind
+from proxy.servers.config import Approve, Isolation, OAuthConfig, OnChange, OnNew, ServerConfig, TransportKind
+from proxy.servers.http_entry import read_forwarded, read_headers, read_oauth
 from proxy.servers.variables import MissingVariable, expand
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -31,9 +32,10 @@ TRANSPORTS = {
 }
 STDIO_KEYS = ("command", "args", "cwd", "env")
 URL_KEYS = ("httpUrl", "url", "serverUrl")
+HTTP_KEYS = ("headers", "forward_headers", "oauth")
 KNOWN_KEYS = (
-    *STDIO_KEYS, *URL_KEYS, "headers", "type", "transport", "enabled", "disabled", "description", "tools", "approve",
-    "isolation", "timeout_s", "timeout", "start_timeout_s", "idle_s",
+    *STDIO_KEYS, *URL_KEYS, *HTTP_KEYS, "type", "transport", "enabled", "disabled", "description", "tools", "approve",
+    "on_change", "on_new", "isolation", "timeout_s", "timeout", "start_timeout_s", "idle_s",
 )  # fmt: skip
 
 
@@ -62,6 +64,7 @@ class EntryReader:
         transport = self.transport(url_key)
         stdio = transport is TransportKind.STDIO
         command, *args = self.command() if stdio else [""]
+        headers = {} if stdio else read_headers(self)
         allow, deny = self.tools()
         return ServerConfig(
             name=name,
@@ -71,13 +74,17 @@ class EntryReader:
             env=self.values("env") if stdio else {},
             cwd=(self.expanded("cwd", self.text("cwd")) or None) if stdio else None,
             url="" if stdio else self.url(url_key),
-            headers={} if stdio else self.values("headers"),
+            headers=headers,
+            forward_headers=() if stdio else read_forwarded(self, headers),
+            oauth=OAuthConfig() if stdio else read_oauth(self),
             enabled=self.flag("enabled", True) and not self.flag("disabled", False),
             description=self.text("description") or None,
             allow=allow,
             deny=deny,
             approve=self.choice("approve", Approve.DESTRUCTIVE),
-            isolation=self.choice("isolation", Isolation.SHARED),
+            on_change=self.preference("on_change", OnChange.REPORT),
+            on_new=self.preference("on_new", OnNew.ACCEPT),
+            isolation=self.choice("isolation", Isolation.AUTO),
             timeout_s=self.timeout(),
             start_timeout_s=self.seconds("start_timeout_s", 60.0),
             idle_s=self.seconds("idle_s", 900.0),
@@ -101,8 +108,8 @@ class EntryReader:
         needed = "command" if kind is TransportKind.STDIO else url_key
         if needed not in self.fields:
             self.problems.append(f"a server of type {kind} needs '{needed}', which the entry does not have")
-        own = (*STDIO_KEYS,) if kind is TransportKind.STDIO else (url_key, "headers")
-        for key in (*STDIO_KEYS, *URL_KEYS, "headers"):
+        own = (*STDIO_KEYS,) if kind is TransportKind.STDIO else (url_key, *HTTP_KEYS)
+        for key in (*STDIO_KEYS, *URL_KEYS, *HTTP_KEYS):
             if key in self.fields and key not in own:
                 self.warnings.append(f"'{key}' is not used: this is a server of type {kind} with '{needed}'")
         return kind
@@ -192,6 +199,16 @@ class EntryReader:
             return choices[given]
         self.wrong(key, " or ".join(f"'{value}'" for value in choices), given)
         return default
+
+    def preference(self, key: str, default: Choice) -> Choice:
+        """A choice whose default the environment may set for all servers, as `TOOLATLAS_` and the key."""
+        variable = f"TOOLATLAS_{key.upper()}"
+        choices = {choice.value: choice for choice in type(default)}
+        given = self.environ.get(variable) or default.value
+        if given not in choices:
+            # Whoever sets it means to be stricter, so what cannot be read must not be taken for less.
+            self.problems.append(f"the variable {variable} has to be {' or '.join(map(repr, choices))}")
+        return self.choice(key, choices.get(given, default))
 
     def values(self, key: str) -> dict[str, str]:
         """An object of texts, such as `env`; numbers and true/false become text as JSON writes them."""

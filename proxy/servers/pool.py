@@ -1,59 +1,108 @@
-"""From a configured server to its live connection: all supervisors, the background listing, hot changes.
+"""From a configured server to its live connection: all supervisors, hot changes, and which agents share a connection.
 
-Above: the gateway (proxy/gateway.py), which turns listings into the catalogue. Below: one supervisor per server, or one
-per server and agent session where the configuration says `isolation: session`.
+Above: the gateway (proxy/gateway.py), which turns listings into the catalogue. Below: supervisor.py and relisting.py.
+
+Agents share one connection to a server as long as it treats them alike. One of their own gets an agent where the
+configuration says `isolation: session`, whose forwarded headers the server sees, or, by default, that can be asked
+questions by a server that is known to ask some (docs/decisions/0014).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
 from proxy.catalog.records import Listing
-from proxy.errors import Denied, ServerError, UnknownName
-from proxy.servers.config import Approve, Isolation, ServerConfig
-from proxy.servers.connection import Call
+from proxy.errors import Denied, UnknownName
+from proxy.servers.config import Approve, Isolation, OnChange, OnNew, ServerConfig
+from proxy.servers.connection import Terms
+from proxy.servers.flights import Call
 from proxy.servers.listing import list_server
+from proxy.servers.origin import Origin, asked_of
+from proxy.servers.questions import answered
+from proxy.servers.relisting import Relisting
 from proxy.servers.supervisor import Phase, ServerState, Supervisor
 from proxy.servers.transports import OpenTransport
 
 logger = logging.getLogger("toolatlas.servers")
 
-LIST_AT_ONCE = 4
-TURN_S = 5.0
-"""A server that takes longer to be listed goes on, but lets the next one begin."""
-LIST_ATTEMPTS = 5
-DEBOUNCE_S = 0.2
-SHARED = ""
+EVERY_QUESTION: Mapping[str, Any] = {
+    "sampling": {"context": {}, "tools": {}},
+    "elicitation": {"form": {}, "url": {}},
+    "roots": {"listChanged": True},
+}
+"""What a shared connection declares, to see all tools of the server and whether it asks."""
+UNASKED = "unasked"
+"""Variant of the shared connection, to a server that asks, for agents that cannot be asked anything."""
 
 OnListing = Callable[[ServerConfig, Listing], None]
+
+
+class Key(NamedTuple):
+    """Names one connection of a server."""
+
+    name: str
+    session: str = ""
+    """Empty for those that agents share."""
+    variant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A server tells of a change: of one of its lists, or of a resource that is followed."""
+
+    key: Key
+    """The connection that it came on; with a session, it concerns that agent alone."""
+    method: str
+    params: Mapping[str, Any]
+
+
+class Subscription(NamedTuple):
+    """A resource that is followed on one connection."""
+
+    key: Key
+    uri: str
 
 
 class Pool:
     """Live servers by configured name. Use inside `async with pool.running()`."""
 
-    def __init__(self, open_transport: OpenTransport, on_listing: OnListing) -> None:
+    def __init__(
+        self,
+        open_transport: OpenTransport,
+        on_listing: OnListing,
+        on_asking: Callable[[ServerConfig], None] = lambda config: None,
+        *,
+        roots: bool = True,
+    ) -> None:
+        """`on_asking` hears once of a server that puts a question to an agent. `roots` says whether agents may tell
+        servers their roots: these are folders of this machine, so only its own users may.
+        """
         self._open_transport = open_transport
         self._on_listing = on_listing
+        self._on_asking = on_asking
+        self._roots = roots
         self._configs: dict[str, ServerConfig] = {}
-        self._supervisors: dict[tuple[str, str], Supervisor] = {}
+        self._supervisors: dict[Key, Supervisor] = {}
         self._tasks: TaskGroup | None = None
-        self._list_slots = anyio.CapacityLimiter(LIST_AT_ONCE)
-        self._first_listing: set[str] = set()
-        """Servers never listed whose first attempt is still under way."""
-        self._being_listed: set[str] = set()
-        """Servers never listed that are tried again until they are."""
+        self._relisting = Relisting(self, self.start_soon)
         self._listing_now: Counter[str] = Counter()
         """How many listings of a server are under way."""
-        self._changed_again: dict[str, bool] = {}
-        """Servers whose listing is being refreshed, and whether they changed once more meanwhile."""
+        self._asking: set[str] = set()
+        """Identities of servers that have put a question to an agent."""
+        self._followed: Counter[Subscription] = Counter()
+        self.on_notice: Callable[[Notice], None] = lambda notice: None
+        """Set by whoever passes changes on to agents."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -71,54 +120,77 @@ class Pool:
     @property
     def starting(self) -> int:
         """How many servers have never been listed and are being listed for the first time now."""
-        return len(self._first_listing)
+        return len(self._relisting.starting)
 
     async def apply(
-        self, configs: Mapping[str, ServerConfig], unlisted: Set[str], stale: Set[str] = frozenset()
+        self,
+        configs: Mapping[str, ServerConfig],
+        unlisted: Set[str],
+        stale: Set[str] = frozenset(),
+        asking: Set[str] = frozenset(),
     ) -> None:
         """Take over a configuration: stop what is gone or changed, list what is new.
 
-        `unlisted` names the servers of which nothing is known yet, `stale` those whose listing should be confirmed.
+        `unlisted` names the servers of which nothing is known yet, `stale` those whose listing should be confirmed,
+        `asking` those that are known to put questions.
         """
         gone = [
-            (name, session)
-            for name, session in self._supervisors
-            if name not in configs or _process_of(configs[name]) != _process_of(self._configs[name])
+            key
+            for key in self._supervisors
+            if key.name not in configs or _process_of(configs[key.name]) != _process_of(self._configs[key.name])
         ]
         self._configs = dict(configs)
+        self._asking |= {configs[name].identity for name in asking}
         for key in gone:
-            self._start_soon(self._supervisors.pop(key).stop)
-        for name in unlisted - self._being_listed:
-            if configs[name].usable:
-                self._first_listing.add(name)
-                self._start_soon(self._list_first, name)
-        usable = [name for name in configs if name in stale and configs[name].usable]
-        if usable:
-            self._start_soon(self._confirm, usable)
+            self.start_soon(self._supervisors.pop(key).stop)
+        self._relisting.list_first(unlisted)
+        self._relisting.confirm(name for name in configs if name in stale)
 
     def state(self, name: str) -> ServerState:
         config = self._configs[name]
         if not config.usable:
             return ServerState(Phase.DISABLED, config.disabled_reason or "it is switched off (enabled: false)")
-        if name in self._first_listing:
+        if name in self._relisting.starting:
             return ServerState(Phase.STARTING)
-        supervisor = self._supervisors.get((name, SHARED))
+        supervisor = self._supervisors.get(Key(name))
         return supervisor.state if supervisor is not None else ServerState(Phase.ASLEEP)
 
-    async def request(self, name: str, call: Call, session: str) -> dict[str, Any]:
-        """Send a request to a server on behalf of an agent's session.
+    async def request(self, name: str, call: Call) -> dict[str, Any]:
+        """Send a request to a server on behalf of `call.origin`.
 
         Raises:
             UnknownName: Not configured (any more).
             Denied: Switched off.
             ServerError: It failed; see `Supervisor.request`.
         """
-        return await self._supervisor(name, session).request(call)
+        return await answered(name, self._supervisor(self._key(name, call.origin), call.origin).request, call)
+
+    async def subscribe(self, name: str, uri: str, origin: Origin) -> Subscription:
+        """Follow a resource: `on_notice` tells of its changes until `unsubscribe`. Raises as `request` does."""
+        subscription = Subscription(self._key(name, origin), uri)
+        if not self._followed[subscription]:
+            await self._supervisor(subscription.key, origin).subscribe(uri)
+        self._followed[subscription] += 1
+        return subscription
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Undo one `subscribe`; the last one undone ends it at the server."""
+        self._followed[subscription] -= 1
+        if self._followed[subscription] <= 0:
+            del self._followed[subscription]
+            if (supervisor := self._supervisors.get(subscription.key)) is not None:
+                await supervisor.unsubscribe(subscription.uri)
+
+    async def roots_changed(self, session: str) -> None:
+        """Pass on that an agent's roots are others now, to the servers that it has a connection of its own to."""
+        for key, supervisor in list(self._supervisors.items()):
+            if key.session == session:
+                await supervisor.notify("notifications/roots/list_changed")
 
     def release(self, session: str) -> None:
         """An agent's session is over: end the connections that were its own."""
-        for key in [key for key in self._supervisors if key[1] == session != SHARED]:
-            self._start_soon(self._supervisors.pop(key).stop)
+        for key in [key for key in self._supervisors if key.session == session != ""]:
+            self.start_soon(self._supervisors.pop(key).stop)
 
     async def refresh(self, name: str) -> Listing:
         """List a server now.
@@ -126,7 +198,7 @@ class Pool:
         Raises:
             ServerError, UnknownName, Denied: As `request` does.
         """
-        supervisor = self._supervisor(name, SHARED)
+        supervisor = self._supervisor(self._key(name, None), None)
         config = self._configs[name]
         self._listing_now[name] += 1
         try:
@@ -136,114 +208,110 @@ class Pool:
         supervisor.answered()
         # A listing of what the entry said before it was changed is of another server.
         if self._configs.get(name) == config:
-            self._on_listing(config, listing)
+            self._on_listing(config, replace(listing, asks=config.identity in self._asking))
         return listing
 
     async def wait_for_first_listings(self, limit_s: float) -> None:
         """Return when every server has been listed or has failed once, or after `limit_s`."""
-        with anyio.move_on_after(limit_s):
-            while self._first_listing:
-                await anyio.sleep(0.02)
+        await self._relisting.wait_for_first(limit_s)
 
-    def _supervisor(self, name: str, session: str) -> Supervisor:
+    async def list_now(self, name: str) -> Listing:
+        return await self.refresh(name)
+
+    def can_be_listed(self, name: str) -> bool:
+        return name in self._configs and self._configs[name].usable
+
+    def retry_in_s(self, name: str) -> float:
+        supervisor = self._supervisors.get(Key(name))
+        return supervisor.retry_in_s if supervisor is not None else 0.0
+
+    def _key(self, name: str, origin: Origin | None) -> Key:
         config = self._configs.get(name)
         if config is None:
-            raise UnknownName(f"server '{name}' is not configured any more")
+            raise UnknownName(f"server '{name}' is not configured any more; search again")
         if not config.usable:
             raise Denied(f"server '{name}' cannot be used: {self.state(name).reason}")
-        key = (name, session if config.isolation is Isolation.SESSION else SHARED)
+        if origin is None:
+            return Key(name)
+        forwarded = _forwarded(config, origin)
+        if forwarded:
+            values = json.dumps(sorted(forwarded.items()))
+            return Key(name, origin.session, sha256(values.encode()).hexdigest())
+        if config.isolation is Isolation.SESSION:
+            return Key(name, origin.session)
+        if config.isolation is Isolation.AUTO and config.identity in self._asking:
+            return Key(name, origin.session) if asked_of(origin.capabilities, self._roots) else Key(name, "", UNASKED)
+        return Key(name)
+
+    def _supervisor(self, key: Key, origin: Origin | None) -> Supervisor:
         if key not in self._supervisors:
             assert self._tasks is not None
+            config = self._configs[key.name]
+            if key.session:
+                self._forget_unused(key)
+                assert origin is not None
+                headers = {**config.headers, **_forwarded(config, origin)}
+                config = replace(config, headers=headers)
             self._supervisors[key] = Supervisor(
                 config,
                 self._tasks,
                 self._open_transport,
-                on_tools_changed=lambda: self._tools_changed(name),
+                self._terms(key, config, origin),
                 # A session's own copy of a server says nothing new about its tools.
-                on_ready=(lambda: self._list_started(name)) if key[1] == SHARED else (lambda: None),
+                on_ready=partial(self._list_started, key.name) if key == Key(key.name) else lambda: None,
             )
         return self._supervisors[key]
 
-    async def _list_first(self, name: str) -> None:
-        self._being_listed.add(name)
-        try:
-            for attempt in range(LIST_ATTEMPTS):
-                try:
-                    async with self._turn():
-                        if name in self._configs:
-                            await self.refresh(name)
-                        return
-                except (ServerError, UnknownName, Denied) as error:
-                    logger.debug("listing %s: %s", name, error)
-                self._first_listing.discard(name)
-                supervisor = self._supervisors.get((name, SHARED))
-                if attempt + 1 < LIST_ATTEMPTS:
-                    await anyio.sleep(max(1.0, supervisor.retry_in_s if supervisor is not None else 0.0))
-        finally:
-            self._first_listing.discard(name)
-            self._being_listed.discard(name)
+    def _terms(self, key: Key, config: ServerConfig, origin: Origin | None) -> Terms:
+        on_notice = partial(self._noticed, key)
+        if key.session and origin is not None:
+            capabilities = asked_of(origin.capabilities, self._roots)
+            return Terms(capabilities=capabilities, owner=origin, on_notice=on_notice)
+        if key.variant == UNASKED or config.isolation is Isolation.SHARED:
+            return Terms(on_notice=on_notice)
+        capabilities = asked_of(EVERY_QUESTION, self._roots)
+        return Terms(capabilities=capabilities, on_notice=on_notice, on_asked=partial(self._asked, config))
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncGenerator[None]:
-        """A few are listed at a time; one that hangs gives its turn away."""
-        ticket, done = object(), anyio.Event()
-        await self._list_slots.acquire_on_behalf_of(ticket)
-        self._start_soon(self._end_turn, ticket, done)
-        try:
-            yield
-        finally:
-            done.set()
+    def _asked(self, config: ServerConfig) -> None:
+        if config.identity not in self._asking:
+            self._asking.add(config.identity)
+            self._on_asking(config)
 
-    async def _end_turn(self, ticket: object, done: anyio.Event) -> None:
-        with anyio.move_on_after(TURN_S):
-            await done.wait()
-        self._list_slots.release_on_behalf_of(ticket)
+    async def _noticed(self, key: Key, method: str, params: Mapping[str, Any]) -> None:
+        if method != "notifications/resources/updated":
+            self._relisting.note_change(key.name)
+        self.on_notice(Notice(key, method, params))
 
-    async def _confirm(self, names: list[str]) -> None:
-        """One after the other: nobody waits for this, and each may cost the start of a process."""
-        for name in names:
-            try:
-                async with self._turn():
-                    await self.refresh(name)
-            except (ServerError, UnknownName, Denied) as error:
-                logger.debug("confirming %s: %s", name, error)
+    def _forget_unused(self, key: Key) -> None:
+        """Tokens that are forwarded change in time; a connection for the last one is of no more use."""
+        for other, supervisor in list(self._supervisors.items()):
+            same_agent = other.name == key.name and other.session == key.session
+            if same_agent and supervisor.state.phase in (Phase.ASLEEP, Phase.DOWN):
+                del self._supervisors[other]
 
     def _list_started(self, name: str) -> None:
         """A server that was started may have changed since; whoever starts it to list it is at it already."""
         if not self._listing_now[name]:
-            self._note_change(name)
+            self._relisting.note_change(name)
 
-    async def _tools_changed(self, name: str) -> None:
-        self._note_change(name)
-
-    def _note_change(self, name: str) -> None:
-        """List again soon; a storm of notices costs one listing at a time."""
-        if name in self._changed_again:
-            self._changed_again[name] = True
-            return
-        self._changed_again[name] = False
-        self._start_soon(self._refresh_changed, name)
-
-    async def _refresh_changed(self, name: str) -> None:
-        try:
-            while True:
-                await anyio.sleep(DEBOUNCE_S)
-                self._changed_again[name] = False
-                if name not in self._configs or not self._configs[name].usable:
-                    return
-                await self.refresh(name)
-                if not self._changed_again[name]:
-                    return
-        except ServerError as error:
-            logger.debug("refreshing %s: %s", name, error)
-        finally:
-            del self._changed_again[name]
-
-    def _start_soon(self, function: Callable[..., Any], *args: Any) -> None:
+    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
+        """Run something in the background for as long as the pool runs."""
         assert self._tasks is not None, "the pool is not running"
         self._tasks.start_soon(function, *args)
 
 
+def _forwarded(config: ServerConfig, origin: Origin) -> dict[str, str]:
+    return {name: origin.headers[name] for name in config.forward_headers if name in origin.headers}
+
+
 def _process_of(config: ServerConfig) -> ServerConfig:
     """What a running connection depends on; the rest of an entry can change under it."""
-    return replace(config, description=None, allow=(), deny=(), approve=Approve.NEVER)
+    return replace(
+        config,
+        description=None,
+        allow=(),
+        deny=(),
+        approve=Approve.NEVER,
+        on_change=OnChange.REPORT,
+        on_new=OnNew.ACCEPT,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,7 +20,8 @@ from anyio.abc import TaskGroup
 
 from proxy.errors import ProtocolFault, ServerDown, ServerError
 from proxy.servers.config import ServerConfig
-from proxy.servers.connection import Call, OnToolsChanged, ServerConnection, connect, innermost
+from proxy.servers.connection import ServerConnection, Terms, connect, innermost
+from proxy.servers.flights import Call
 from proxy.servers.transports import OpenTransport
 
 logger = logging.getLogger("toolatlas.servers")
@@ -57,14 +59,14 @@ class Supervisor:
         config: ServerConfig,
         tasks: TaskGroup,
         open_transport: OpenTransport,
-        on_tools_changed: OnToolsChanged,
+        terms: Terms,
         on_ready: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._tasks = tasks
         self._open_transport = open_transport
-        self._on_tools_changed = on_tools_changed
+        self._terms = terms
         self._on_ready = on_ready
         self._clock = clock
         self._connection: ServerConnection | None = None
@@ -85,6 +87,8 @@ class Supervisor:
         self._sent = 0
         """How many of those wait for the answer of the connection, not for a connection."""
         self._last_used = clock()
+        self._subscriptions: set[str] = set()
+        """Resources that agents follow: the connection stays open for them and is opened again after a failure."""
 
     @property
     def state(self) -> ServerState:
@@ -159,6 +163,23 @@ class Supervisor:
             self._in_flight -= 1
             self._last_used = self._clock()
 
+    async def subscribe(self, uri: str) -> None:
+        """Follow a resource, over restarts of the server too. Raises as `request` does."""
+        connection = await self.connection()
+        await connection.subscribe(uri, self._config.timeout_s)
+        self._subscriptions.add(uri)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Undo `subscribe`. Raises as `request` does."""
+        self._subscriptions.discard(uri)
+        if self._connection is not None:
+            await self._connection.unsubscribe(uri, self._config.timeout_s)
+
+    async def notify(self, method: str) -> None:
+        """Tell the server something if it is connected; if not, it learns it when it asks."""
+        if self._connection is not None:
+            await self._connection.notify(method)
+
     def answered(self) -> None:
         """Note that the connection works, used by those who took it with `connection()`."""
         self._answered, self._failures, self._last_used = True, 0, self._clock()
@@ -195,11 +216,12 @@ class Supervisor:
         try:
             with self._start:
                 await anyio.sleep(self.retry_in_s)
-                async with connect(self._config, self._open_transport, self._on_tools_changed) as connection:
+                async with connect(self._config, self._open_transport, self._terms) as connection:
                     self._connection, self._failure, self._settled = connection, None, None
                     self._last_used = self._clock()
                     settled.set()
                     self._on_ready()
+                    await self._subscribe_again(connection)
                     await self._watch(connection)
                     self._connection = None
                     ended_by_itself = not self._stop.is_set()
@@ -219,6 +241,21 @@ class Supervisor:
             self._connection = self._settled = None
             settled.set()
             self._ended.set()
+            if self._subscriptions and not self._stop.is_set():
+                self._tasks.start_soon(self._revive)
+
+    async def _subscribe_again(self, connection: ServerConnection) -> None:
+        for uri in self._subscriptions:
+            try:
+                await connection.subscribe(uri, self._config.start_timeout_s)
+            except ServerError as error:
+                logger.warning("server '%s' does not take up the subscription again: %s", self._config.name, error)
+
+    async def _revive(self) -> None:
+        """Agents that follow a resource call nothing, so nothing else would start the server again."""
+        await anyio.sleep(self.retry_in_s)
+        with suppress(ServerError):
+            await self.connection()
 
     async def _watch(self, connection: ServerConnection) -> None:
         """Return when the connection has ended, is not wanted any more, or no longer answers."""
@@ -232,7 +269,7 @@ class Supervisor:
             quiet_s = self._clock() - self._last_used
             if self._in_flight or quiet_s < interval_s:
                 continue
-            if quiet_s >= self._config.idle_s:
+            if quiet_s >= self._config.idle_s and not self._subscriptions:
                 self._stop.set()
             elif quiet_s >= PING_AFTER_S and not connection.channel.closed.is_set():
                 await connection.ping(PING_TIMEOUT_S)

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -22,7 +23,8 @@ from proxy.gateway import Gateway
 from proxy.router.base import Query
 from proxy.router.lexical import LexicalRouter
 from proxy.servers.configfile import Configuration, parse
-from proxy.servers.connection import Call
+from proxy.servers.flights import Call
+from proxy.servers.pins import PinStore
 from proxy.servers.supervisor import Phase
 from proxy.servers.transports import open_transport
 from proxy.settings import Settings
@@ -38,9 +40,10 @@ def configured(**servers: Any) -> Configuration:
 
 @asynccontextmanager
 async def running(cache: ListingCache, configuration: Configuration) -> AsyncGenerator[Gateway]:
-    gateway = Gateway(cache, open_transport, LexicalRouter)
-    async with gateway.running(configuration):
-        yield gateway
+    with TemporaryDirectory() as pins:
+        gateway = Gateway(cache, open_transport, LexicalRouter, PinStore(Path(pins)))
+        async with gateway.running(configuration):
+            yield gateway
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -51,7 +54,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def call(gateway: Gateway, server: str, tool: str) -> str:
     with anyio.fail_after(LIMIT_S):
-        result = await gateway.pool.request(server, Call("tools/call", {"name": tool, "arguments": {}}, LIMIT_S), "s")
+        result = await gateway.pool.request(server, Call("tools/call", {"name": tool, "arguments": {}}, LIMIT_S))
     return result["content"][0]["text"]
 
 

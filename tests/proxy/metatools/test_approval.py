@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import NoBackChannelError
 
 from proxy.catalog.records import ToolRecord
 from proxy.errors import Denied
 from proxy.metatools.approval import QUESTION, REPLY_WITHIN_S, Approvals
 from proxy.metatools.base import Caller
+from tests.fixtures.origins import agent as origin
 
 pytestmark = pytest.mark.anyio
 TOOL = ToolRecord(server="files", name="delete", written="files.delete", raw={"name": "delete"})
@@ -28,15 +30,8 @@ class Clock:
         return self.now
 
 
-async def cannot_ask(_: str) -> None:
-    return None
-
-
 def modern(resumed: Mapping[str, Any] | None = None, agent: str = "alice") -> Caller:
-    capabilities = {"elicitation": {}}
-    return Caller(
-        agent=agent, session="s", modern=True, ask=cannot_ask, capabilities=capabilities, resumed=resumed or {}
-    )
+    return Caller(agent=agent, origin=origin(modern=True, capabilities={"elicitation": {}}), resumed=resumed or {})
 
 
 async def state_of(approvals: Approvals, arguments: Mapping[str, Any] = ARGUMENTS) -> str:
@@ -110,9 +105,9 @@ async def test_a_yes_counts_until_it_expires_and_its_time_cannot_be_changed() ->
     clock.now += 1
     with pytest.raises(Denied, match="expired"):
         await reply(approvals, state)
-    prefix, expires, seal = state.split(".")
+    *prefix, expires, seal = state.split(".")
     with pytest.raises(Denied, match="expired"):
-        await reply(approvals, f"{prefix}.{int(expires) + 1000}.{seal}")
+        await reply(approvals, f"{'.'.join(prefix)}.{int(expires) + 1000}.{seal}")
 
 
 async def test_another_process_seals_differently() -> None:
@@ -162,7 +157,7 @@ async def test_a_state_that_is_not_ours_is_no_yes_and_the_user_is_asked(state: A
 
 async def test_a_forged_seal_is_refused() -> None:
     with pytest.raises(Denied):
-        await reply(Approvals(), "toolatlas.9999999999." + "0" * 64)
+        await reply(Approvals(), "toolatlas.asked.9999999999." + "0" * 64)
 
 
 async def test_arguments_that_are_no_valid_text_can_be_sealed() -> None:
@@ -171,27 +166,70 @@ async def test_arguments_that_are_no_valid_text_can_be_sealed() -> None:
     assert await reply(approvals, await state_of(approvals, arguments), arguments=arguments) is None
 
 
-@pytest.mark.parametrize("capabilities", [None, {}, {"sampling": {}}])
-async def test_a_modern_client_without_elicitation_is_told_the_setting(capabilities: dict[str, Any] | None) -> None:
-    caller = replace(modern(), capabilities=capabilities)
+@pytest.mark.parametrize("capabilities", [{}, {"sampling": {}}, {"elicitation": {"url": {}}}])
+async def test_a_modern_client_without_forms_is_told_the_setting(capabilities: dict[str, Any]) -> None:
+    caller = replace(modern(), origin=origin(modern=True, capabilities=capabilities))
     with pytest.raises(Denied, match=r'"approve": "never".*\'files\''):
         await Approvals().ensure(TOOL, ARGUMENTS, "Allow?", caller)
 
 
-@pytest.mark.parametrize(("answer", "said"), [(True, None), (False, "did not allow it"), (None, "cannot ask")])
-async def test_a_client_with_a_session_is_asked_in_the_middle_of_the_call(
-    answer: bool | None, said: str | None
-) -> None:
-    asked: list[str] = []
+@pytest.mark.parametrize(
+    ("answer", "said"), [("accept", None), ("decline", "did not allow it"), ("cancel", "did not allow it")]
+)
+async def test_a_client_with_a_session_is_asked_in_the_middle_of_the_call(answer: str, said: str | None) -> None:
+    asked: list[tuple[str, str]] = []
 
-    async def ask(question: str) -> bool | None:
-        asked.append(question)
-        return answer
+    async def ask(method: str, params: Mapping[str, Any], on_progress: object) -> dict[str, Any]:
+        asked.append((method, params["message"]))
+        return {"action": answer}
 
-    caller = Caller(agent="alice", session="s", modern=False, ask=ask)
+    caller = Caller(agent="alice", origin=origin(capabilities={"elicitation": {}}, ask=ask))
     if said is None:
         assert await Approvals().ensure(TOOL, ARGUMENTS, "Allow?", caller) is None
     else:
         with pytest.raises(Denied, match=said):
             await Approvals().ensure(TOOL, ARGUMENTS, "Allow?", caller)
-    assert asked == ["Allow?"]
+    assert asked == [("elicitation/create", "Allow?")]
+
+
+async def test_a_client_with_a_session_that_cannot_be_reached_cannot_be_asked() -> None:
+    async def ask(method: str, params: Mapping[str, Any], on_progress: object) -> dict[str, Any]:
+        raise NoBackChannelError(method)
+
+    caller = Caller(agent="alice", origin=origin(capabilities={"elicitation": {}}, ask=ask))
+    with pytest.raises(Denied, match="cannot ask"):
+        await Approvals().ensure(TOOL, ARGUMENTS, "Allow?", caller)
+
+
+async def test_a_yes_is_given_once_though_the_server_asks_more() -> None:
+    approvals = Approvals()
+    asking = {"resultType": "input_required", "inputRequests": {"k": {}}, "requestState": "the server's"}
+    carried = approvals.carried(TOOL, ARGUMENTS, modern(), asking)
+    assert carried["inputRequests"] == asking["inputRequests"]
+    again = modern({"requestState": carried["requestState"], "inputResponses": {"k": {"action": "accept"}}})
+    assert await approvals.ensure(TOOL, ARGUMENTS, "Allow?", again) is None
+    assert approvals.left_for_server(again) == {
+        "requestState": "the server's",
+        "inputResponses": {"k": {"action": "accept"}},
+    }
+
+
+async def test_a_yes_that_was_carried_holds_for_no_other_call() -> None:
+    approvals = Approvals()
+    state = approvals.carried(TOOL, ARGUMENTS, modern(), {"resultType": "input_required"})["requestState"]
+    for caller, arguments in (
+        (modern({"requestState": state}), {"path": "/"}),
+        (modern({"requestState": state}, "eve"), ARGUMENTS),
+    ):
+        with pytest.raises(Denied, match="another call"):
+            await approvals.ensure(TOOL, arguments, "Allow?", caller)
+    with pytest.raises(Denied, match="another call"):
+        forged = state[: state.rindex(".")] + ".bnVsbA=="[:5]
+        await approvals.ensure(TOOL, ARGUMENTS, "Allow?", modern({"requestState": forged}))
+
+
+async def test_a_reply_to_the_gateways_own_question_is_not_for_the_server() -> None:
+    assert (
+        Approvals().left_for_server(modern({"requestState": await state_of(Approvals()), "inputResponses": ACCEPT}))
+        == {}
+    )

@@ -19,8 +19,10 @@ from proxy.metatools.base import Caller, MetaTool, Request
 from proxy.metatools.finding import SERVERS_PER_PAGE, TOOLS_PER_PAGE, ListServers, ListTools, SearchTools
 from proxy.router.lexical import LexicalRouter
 from proxy.servers.configfile import parse
+from proxy.servers.pins import PinStore
 from proxy.servers.transports import open_transport
 from proxy.tasks import Task
+from tests.fixtures.origins import agent
 from tests.fixtures.running import dead_port_entry, entry
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +40,7 @@ async def gateway_of(
         if server.name in known:
             tools = [{"name": tool, "description": f"Does {tool}.", "inputSchema": {}} for tool in known[server.name]]
             cache.store(server.identity, Listing(tuple(tools), "2025-11-25"))
-    gateway = Gateway(cache, open_transport, LexicalRouter)
+    gateway = Gateway(cache, open_transport, LexicalRouter, PinStore(folder / "pins"))
     async with gateway.running(configuration):
         yield gateway
 
@@ -46,10 +48,7 @@ async def gateway_of(
 async def ask(metatool: MetaTool, **arguments: Any) -> tuple[list[str], bool]:
     """The lines of an answer, and whether it is an error."""
 
-    async def cannot_ask(_: str) -> None:
-        return None
-
-    caller = Caller(agent="local", session="s", modern=False, ask=cannot_ask)
+    caller = Caller(agent="local", origin=agent())
     with anyio.fail_after(LIMIT_S):
         result = await metatool.run(Request(Task("t0_1", "local", 0.0), caller, arguments))
     return result["content"][0]["text"].split("\n"), result.get("isError", False)

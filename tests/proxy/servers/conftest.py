@@ -17,10 +17,13 @@ import anyio
 from proxy.catalog.records import Listing
 from proxy.servers.config import ServerConfig
 from proxy.servers.configfile import parse
-from proxy.servers.connection import Call, ServerConnection, connect
+from proxy.servers.connection import ServerConnection, Terms, connect
+from proxy.servers.flights import Call
+from proxy.servers.origin import Origin
 from proxy.servers.pool import Pool
 from proxy.servers.supervisor import Supervisor
 from proxy.servers.transports import Channel, open_transport
+from tests.fixtures.origins import agent
 
 LIMIT_S = 40.0
 """What a whole test may take, with much to spare: the machine is shared."""
@@ -32,8 +35,8 @@ def config(entry: Mapping[str, Any], name: str = "srv", **changed: Any) -> Serve
     return server
 
 
-def call(tool: str, *, timeout_s: float = 30.0, **arguments: Any) -> Call:
-    return Call("tools/call", {"name": tool, "arguments": arguments}, timeout_s)
+def call(tool: str, *, timeout_s: float = 30.0, origin: Origin | None = None, **arguments: Any) -> Call:
+    return Call("tools/call", {"name": tool, "arguments": arguments}, timeout_s, origin)
 
 
 def text(result: Mapping[str, Any]) -> str:
@@ -55,8 +58,8 @@ def running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
-async def ignore() -> None:
-    """For tests in which no change of the tools matters."""
+async def ignore(method: str, params: Mapping[str, Any]) -> None:
+    """For tests in which no change at the server matters."""
 
 
 @dataclass
@@ -73,7 +76,7 @@ class Opening:
 @asynccontextmanager
 async def connected(config: ServerConfig) -> AsyncGenerator[ServerConnection]:
     with anyio.fail_after(LIMIT_S):
-        async with connect(config, open_transport, ignore) as connection:
+        async with connect(config, open_transport, Terms(on_notice=ignore)) as connection:
             yield connection
 
 
@@ -94,7 +97,7 @@ async def supervised(config: ServerConfig, clock: Callable[[], float] = time.mon
     opening = Opening()
     with anyio.fail_after(LIMIT_S):
         async with anyio.create_task_group() as tasks:
-            yield Supervised(Supervisor(config, tasks, opening, ignore, lambda: None, clock), opening)
+            yield Supervised(Supervisor(config, tasks, opening, Terms(on_notice=ignore), lambda: None, clock), opening)
             tasks.cancel_scope.cancel()
 
 
@@ -118,7 +121,7 @@ class Pooled:
     listings: Listings
 
     async def text(self, server: str, tool: str, *, session: str = "session", **arguments: Any) -> str:
-        return text(await self.pool.request(server, call(tool, **arguments), session))
+        return text(await self.pool.request(server, call(tool, origin=agent(session), **arguments)))
 
     async def apply(self, *configs: ServerConfig, unlisted: bool = False) -> None:
         """Take over these configurations; as after a start with a cache unless they are `unlisted`."""

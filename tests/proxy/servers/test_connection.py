@@ -17,7 +17,8 @@ import pytest
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from proxy.errors import CallTimeout, ProtocolFault, ServerDown
-from proxy.servers.connection import Call, ServerConnection
+from proxy.servers.connection import ServerConnection
+from proxy.servers.flights import Call
 from tests.fixtures import plain
 from tests.fixtures.plain import BEYOND_DOUBLE, VENDOR, UnknownFields
 from tests.fixtures.running import Restartable, dead_port_entry, entry, modern_entry, mute_server

@@ -1,0 +1,157 @@
+"""The agent's side of a request: its session, what it can be asked, and the way back to it for servers.
+
+Above: server.py. Below: the SDK's connection and request context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mcp_types as types
+from mcp.server import ServerRequestContext
+from mcp.server.connection import Connection
+from mcp.shared.dispatcher import CallOptions, Outbound, ProgressFnT
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from proxy.metatools.base import Caller
+from proxy.servers.origin import LEVELS, Ask, Origin
+from proxy.tasks import Task, TaskStore
+
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(slots=True)
+class Session:
+    """One initialize-era session of an agent."""
+
+    key: str
+    capabilities: Mapping[str, Any]
+    task_id: str | None = None
+    log_level: str | None = None
+    """As it asked with `logging/setLevel`."""
+
+
+class Link:
+    """The way from a server back to the agent, over the request that made the server speak while that is open."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    async def ask(self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None) -> dict[str, Any]:
+        """For agents of the initialize era; an `Ask`."""
+        options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
+        return await self._channel().send_raw_request(method, params, options)
+
+    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        await self._channel().notify(method, params)
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """With the token that the agent gave; nothing where it gave none."""
+        await self.context.session.report_progress(progress, total, message)
+
+    def _channel(self) -> Outbound:
+        session = self.context.session
+        if session.can_send_request or is_modern(self.context):
+            # The SDK has no public name for this one; mcp is pinned below 2.4 for it.
+            return session._request_outbound  # pyright: ignore[reportPrivateUsage]
+        return connection_of(self.context).outbound
+
+
+def is_modern(context: Context) -> bool:
+    """Whether the request is of the 2026-07-28 era, without sessions and without questions in mid-call."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def connection_of(context: Context) -> Connection:
+    # The SDK has no public name for the connection of a request; mcp is pinned below 2.4 for this.
+    return context.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def capabilities_of(context: Context) -> dict[str, Any]:
+    """What the agent declared, as it wrote it where the era lets us see that."""
+    if is_modern(context):
+        declared = _meta(context).get(types.CLIENT_CAPABILITIES_META_KEY)
+        return cast(dict[str, Any], declared) if isinstance(declared, dict) else {}
+    declared = context.session.client_capabilities
+    return {} if declared is None else declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+class Agents:
+    """Turns requests into callers, and keeps the sessions of the initialize era."""
+
+    def __init__(self, agent_of: Callable[[Context], str], tasks: TaskStore, release: Callable[[str], None]) -> None:
+        """`release` is told the key of a session that is over."""
+        self._agent_of = agent_of
+        self._tasks = tasks
+        self._release = release
+
+    def label(self, context: Context) -> str:
+        """Whose credential a request came with."""
+        return self._agent_of(context)
+
+    def session(self, context: Context, declared: object = None) -> Session:
+        """The session of an initialize-era request. `declared` are the capabilities of an `initialize`, which the SDK
+        knows only after it is answered."""
+        connection = connection_of(context)
+        session = connection.state.get("toolatlas.session")
+        if session is None:
+            given = cast(dict[str, Any], declared) if isinstance(declared, dict) else capabilities_of(context)
+            session = connection.state["toolatlas.session"] = Session(f"session-{id(connection):x}", given)
+            connection.exit_stack.callback(self._end, session)
+        return session
+
+    def caller(self, context: Context, link: Link, resumed: Mapping[str, Any], ask: Ask) -> Caller:
+        has_token = (context.meta or {}).get("progress_token") is not None
+        agent = self.label(context)
+        return Caller(
+            agent=agent,
+            origin=self._origin(context, link, agent, ask),
+            on_progress=link.progress if has_token else None,
+            resumed=resumed,
+        )
+
+    def task(self, context: Context, agent: str) -> Task:
+        """The running task of the session; in the era without sessions a new one."""
+        if is_modern(context):
+            return self._tasks.begin(agent)
+        session = self.session(context)
+        task = self._tasks.of_session(agent, session.task_id)
+        session.task_id = task.id
+        return task
+
+    def _origin(self, context: Context, link: Link, agent: str, ask: Ask) -> Origin:
+        headers: Mapping[str, str] = context.request.headers if context.request is not None else {}
+        if not is_modern(context):
+            session = self.session(context)
+            return Origin(
+                session=session.key,
+                modern=False,
+                ask=ask,
+                tell=link.tell,
+                capabilities=session.capabilities,
+                log_level=session.log_level,
+                headers=headers,
+            )
+        level = _meta(context).get(types.LOG_LEVEL_META_KEY)
+        return Origin(
+            # Without sessions the credential is what keeps two agents' own connections apart.
+            session=f"agent-{agent}",
+            modern=True,
+            ask=ask,
+            tell=link.tell,
+            capabilities=capabilities_of(context),
+            log_level=level if level in LEVELS else None,
+            headers=headers,
+        )
+
+    def _end(self, session: Session) -> None:
+        if session.task_id is not None:
+            self._tasks.end(session.task_id)
+        self._release(session.key)
+
+
+def _meta(context: Context) -> dict[str, Any]:
+    meta = (context.params or {}).get("_meta")
+    return cast(dict[str, Any], meta) if isinstance(meta, dict) else {}
