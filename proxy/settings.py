@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import platformdirs
 
@@ -12,6 +13,35 @@ from proxy.errors import ConfigurationError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_PORT = 8765
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth:
+    """Whose access tokens the gateway takes.
+
+    Raises:
+        ConfigurationError: A value cannot be meant.
+    """
+
+    issuers: tuple[str, ...]
+    """Spelled exactly as in their tokens' `iss`."""
+    audience: str | None = None
+    """What `aud` must contain; the address of the gateway where it is not set."""
+    scopes: tuple[str, ...] = ()
+    """A token must have all of them."""
+    jwks_url: str | None = None
+    """Where the keys of the one issuer are, when its metadata does not tell."""
+
+    def __post_init__(self) -> None:
+        for issuer in self.issuers:
+            check_url("--oauth-issuer", issuer, https=True)
+        if self.jwks_url is not None:
+            check_url("--oauth-jwks-url", self.jwks_url, query=True)
+            if len(self.issuers) != 1:
+                raise ConfigurationError("--oauth-jwks-url goes with exactly one --oauth-issuer")
+        for text in (*self.scopes, *([] if self.audience is None else [self.audience])):
+            if not _plain(text):
+                raise ConfigurationError(f"{text!r} can be neither a scope nor an audience: it has spaces or quotes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +56,10 @@ class Settings:
     """What `/mcp` shows: `search` (index and meta-tools) or `direct` (all tools, prefixed)."""
     allowed_hosts: tuple[str, ...] = ()
     """Host headers accepted besides the address listened on; needed behind a proxy or a name."""
+    public_url: str | None = None
+    """Where agents reach the gateway from outside, without `/mcp` and without a slash at the end."""
+    oauth: OAuth | None = None
+    """Without it, only static tokens are known."""
     state_dir: Path
     cache_dir: Path
     replica: str = "0"
@@ -39,10 +73,18 @@ class Settings:
     search_wait_s: float = 2.0
     """How long a search waits for servers that are being listed for the first time."""
     exit_when_idle_s: float | None = None
+    grace_s: float = 5.0
+    """How long calls in flight may take to end after SIGTERM."""
 
     @property
     def loopback(self) -> bool:
         return self.host in LOOPBACK
+
+    @property
+    def guarded(self) -> bool:
+        """Whether every request needs a token: behind a public address, loopback is only the last step of the way."""
+        public = self.public_url is not None and urlsplit(self.public_url).hostname not in LOOPBACK
+        return not self.loopback or self.oauth is not None or public
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +112,41 @@ def check_mode(mode: str) -> str:
     if mode not in ("search", "direct"):
         raise ConfigurationError(f"mode is 'search' or 'direct', not {mode!r}")
     return mode
+
+
+def check_public_url(url: str | None) -> str | None:
+    """Raises ConfigurationError for what cannot be the address of the gateway; a slash at the end is taken off."""
+    if url is None:
+        return None
+    check_url("--public-url", url)
+    url = url.rstrip("/")
+    if url.endswith("/mcp"):
+        raise ConfigurationError(f"--public-url is the address before /mcp: {url.removesuffix('/mcp')}")
+    return url
+
+
+def check_url(flag: str, url: str, *, https: bool = False, query: bool = False) -> None:
+    """Raises ConfigurationError for what is no plain web address; with `https`, plain HTTP only leads to loopback."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts = port = None
+    if (
+        parts is None
+        or port == 0
+        or parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not _plain(url)
+        or "@" in parts.netloc
+        or "#" in url
+        or ("?" in url and not query)
+    ):
+        raise ConfigurationError(f"{flag} is a web address such as https://tools.example.com, not {url!r}")
+    if https and parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        raise ConfigurationError(f"{flag} begins with https:// unless it is on this machine: {url!r} does not")
+
+
+def _plain(text: str) -> bool:
+    """Printable ASCII without spaces, quotes and backslashes: it stands between quotes in HTTP headers."""
+    return bool(text) and text.isascii() and text.isprintable() and not set(text) & set(' "\\')

@@ -1,20 +1,25 @@
-"""Who is calling: turns `Authorization: Bearer …` into the user that the MCP SDK binds sessions to, or answers 401.
+"""Who is calling: turns `Authorization: Bearer …` into the user that the MCP SDK binds sessions to, or refuses.
 
-Above: the HTTP application puts it around the routes that agents reach. Below: tokens.py.
+Above: the HTTP application puts it around the routes that agents reach. Below: tokens.py knows static tokens,
+resource_server.py access tokens of OAuth.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import string
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.provider import AccessToken, principal_components
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from proxy.endpoint.tokens import ANONYMOUS, TokenStore
+from proxy.endpoint.issuer import RETRY_S, IssuerUnreachable
+from proxy.endpoint.resource_server import ResourceServer, TokenRefused
+from proxy.endpoint.tokens import ANONYMOUS, PREFIX, TokenStore
 from proxy.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -31,61 +36,137 @@ _BAD_TOKEN = (
     "`toolatlas token create NAME`; send it as the HTTP header `Authorization: Bearer …`."
 )
 _UNREADABLE = "The gateway cannot read its token file, so it admits no token until its owner repairs it."
+_TWO_TOKENS = "This request has two `Authorization` headers: send one."
+_ISSUER_AWAY = (
+    "The gateway cannot read the keys of the authorization server that made this access token, so it can neither take"
+    f" nor refuse it. Try again in {RETRY_S:.0f} s; if it stays so, the gateway's owner finds the reason in its log."
+)
+# Spaces part a label, and a percent sign begins what is escaped in it.
+_READABLE = string.punctuation.replace("%", "")
 
 
 class BearerGate:
-    """ASGI middleware. A request with a bad token is refused even where none is required: its sender expects a name."""
+    """ASGI middleware. A request with a bad token is refused even where none is required: its sender expects a name.
 
-    def __init__(self, app: ASGIApp, tokens: TokenStore, required: bool) -> None:
+    The token ends here: what lies behind does not get the header, so it can neither be logged nor passed to a server.
+    """
+
+    def __init__(
+        self, app: ASGIApp, tokens: TokenStore, required: bool, resource_server: ResourceServer | None = None
+    ) -> None:
         self._app = app
         self._tokens = tokens
         self._required = required
+        self._resource_server = resource_server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        server = scope.get("path_params", {}).get("server")
+        try:
+            user = await self._user(scope, server)
+        except _Refusal as refusal:
+            await self._refuse(refusal, server, scope, send)
+            return
+        if user is not None:
+            headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+            scope = {**scope, "headers": headers, "user": user}
+        await self._app(scope, receive, send)
+
+    async def _user(self, scope: Scope, server: str | None) -> AuthenticatedUser | None:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if not given:
             if self._required:
-                await _refuse(scope, send, 401, _NO_TOKEN, b"Bearer")
-            else:
-                await self._app(scope, receive, send)
-            return
+                raise _Refusal(401, self._no_token(server))
+            return None
+        if len(given) > 1:
+            # Which of them counts would depend on who reads them.
+            raise _Refusal(400, _TWO_TOKENS, "invalid_request")
+        scheme, _, secret = given[0].decode("latin-1").partition(" ")
+        secret = secret.strip()
+        if scheme.lower() != "bearer":
+            raise _Refusal(401, _BAD_TOKEN, "invalid_token")
+        if self._resource_server is None or secret.startswith(PREFIX):
+            return AuthenticatedUser(AccessToken(token="withheld", client_id=self._label(secret), scopes=[]))
+        return AuthenticatedUser(await self._verified(self._resource_server, secret, server))
+
+    def _label(self, secret: str) -> str:
         try:
-            label = self._label(given)
+            info = self._tokens.verify(secret)
         except ConfigurationError as error:
             logger.error("%s", error)
-            await _refuse(scope, send, 503, _UNREADABLE, None)
-            return
-        if label is None:
-            await _refuse(scope, send, 401, _BAD_TOKEN, b'Bearer error="invalid_token"')
-            return
-        user = AuthenticatedUser(AccessToken(token="withheld", client_id=label, scopes=[]))
-        await self._app({**scope, "user": user}, receive, send)
+            raise _Refusal(503, _UNREADABLE) from None
+        if info is None:
+            raise _Refusal(401, _BAD_TOKEN, "invalid_token")
+        return info.label
 
-    def _label(self, given: list[bytes]) -> str | None:
-        """Whose token it is. Two headers are refused: which of them counts would depend on who reads them."""
-        scheme, _, secret = given[0].decode("latin-1").partition(" ")
-        if len(given) > 1 or scheme.lower() != "bearer":
-            return None
-        info = self._tokens.verify(secret.strip())
-        return info.label if info else None
+    async def _verified(self, resource_server: ResourceServer, token: str, server: str | None) -> AccessToken:
+        try:
+            return await resource_server.verify(token, server)
+        except IssuerUnreachable:
+            raise _Refusal(503, _ISSUER_AWAY, retry_after_s=RETRY_S) from None
+        except TokenRefused as refused:
+            status = 403 if refused.error == "insufficient_scope" else 401
+            message = f"This access token is not good here. {refused} {self._how_to_get_one(resource_server, server)}"
+            raise _Refusal(status, message, refused.error, str(refused)) from None
+
+    def _no_token(self, server: str | None) -> str:
+        if self._resource_server is None:
+            return _NO_TOKEN
+        return f"{_NO_TOKEN} Access tokens are taken too. {self._how_to_get_one(self._resource_server, server)}"
+
+    def _how_to_get_one(self, resource_server: ResourceServer, server: str | None) -> str:
+        audience, issuers = resource_server.audiences(server)[0], " or ".join(resource_server.issuers)
+        return f"A client that knows OAuth gets one for {audience} from {issuers}."
+
+    async def _refuse(self, refusal: _Refusal, server: str | None, scope: Scope, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "token refused"})
+            return
+        error = {"code": UNAUTHORIZED, "message": refusal.message}
+        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if refusal.status != 503:
+            headers.append((b"www-authenticate", self._challenge(refusal, server)))
+        if refusal.retry_after_s is not None:
+            headers.append((b"retry-after", f"{refusal.retry_after_s:.0f}".encode()))
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _challenge(self, refusal: _Refusal, server: str | None) -> bytes:
+        if self._resource_server is not None:
+            return self._resource_server.challenge(server, refusal.error, refusal.reason)
+        return f'Bearer error="{refusal.error}"'.encode() if refusal.error else b"Bearer"
+
+
+class _Refusal(Exception):
+    """`message` is for whoever reads the body; `error` and `reason`, in ASCII, are for the challenge."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        error: str | None = None,
+        reason: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.error = error
+        self.reason = reason
+        self.retry_after_s = retry_after_s
 
 
 def agent_label(scope: Mapping[str, Any]) -> str:
-    """The label of the token that a request came with, or `local` without one."""
+    """Who came with a request: the label of a static token; issuer, client and subject of an access token, with a space
+    between; `local` without either. A label has no space, so none can be taken for a subject, and the other way round.
+    """
     user = scope.get("user")
-    return user.access_token.client_id if isinstance(user, AuthenticatedUser) else ANONYMOUS
-
-
-async def _refuse(scope: Scope, send: Send, status: int, message: str, challenge: bytes | None) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": "token refused"})
-        return
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": UNAUTHORIZED, "message": message}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if challenge is not None:
-        headers.append((b"www-authenticate", challenge))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    if not isinstance(user, AuthenticatedUser):
+        return ANONYMOUS
+    client, issuer, subject = principal_components(user.access_token)
+    if issuer is None or subject is None:
+        return client
+    return " ".join((issuer, quote(client, _READABLE), quote(subject, _READABLE)))

@@ -26,6 +26,9 @@ from proxy.files import replace_file
 ANONYMOUS = "local"
 """Label of whoever comes without a token; no token may bear it."""
 
+PREFIX = "ta_"
+"""How every secret begins. No JWT begins so: which of the two a token is can be seen without trying both."""
+
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
@@ -77,7 +80,7 @@ class TokenStore:
             raise ConfigurationError(f"A token cannot expire in {expires_in_days} days: name fewer days.") from None
         if expires is not None and expires <= now:
             raise ConfigurationError(f"A token cannot expire in {expires_in_days} days: name at least 1 day.")
-        secret = "ta_" + secrets.token_urlsafe(32)
+        secret = PREFIX + secrets.token_urlsafe(32)
         with self._changing() as stored:
             if any(info.label == label for info in stored.values()):
                 raise ConfigurationError(

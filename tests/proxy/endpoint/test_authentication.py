@@ -78,7 +78,8 @@ async def test_two_tokens_in_one_request_are_refused(tokens: TokenStore) -> None
     good = f"Bearer {tokens.create('alice', None)}"
     async with _client(BearerGate(_who, tokens, required=True)) as http:
         answer = await http.get("/", headers=[("authorization", good), ("authorization", good)])
-    assert answer.status_code == 401
+    assert answer.status_code == 400
+    assert answer.headers["www-authenticate"] == 'Bearer error="invalid_request"'
 
 
 async def test_a_revoked_token_is_refused_at_the_next_request(tokens: TokenStore) -> None:

@@ -257,12 +257,11 @@ async def test_a_modern_and_a_legacy_server_serve_either_agent(tmp_path: Path, e
                     assert texts(await client.call_tool("call_tool", called)) == server
 
 
-async def test_an_unknown_tool_of_a_passed_through_server_is_an_error_result(tmp_path: Path) -> None:
+async def test_an_unknown_tool_of_a_passed_through_server_is_a_protocol_error(tmp_path: Path) -> None:
     async with serving(tmp_path, {"tools": entry("echo")}) as (base, _, _), Client(f"{base}/mcp/tools") as client:
-        with anyio.fail_after(20):
-            result = await client.call_tool("ecko", {})
-        assert result.is_error
-        assert "did you mean echo" in texts(result)
+        with anyio.fail_after(20), pytest.raises(MCPError, match="did you mean echo") as refused:
+            await client.call_tool("ecko", {})
+        assert refused.value.error.code == t.INVALID_PARAMS
 
 
 async def test_a_changed_configuration_is_taken_over_without_dropping_the_session(tmp_path: Path) -> None:
