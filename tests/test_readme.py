@@ -16,6 +16,7 @@ import typer
 from proxy.cli import build
 from proxy.servers.configfile import parse
 from proxy.servers.entry import KNOWN_KEYS
+from proxy.servers.sealing import KEY_VARIABLE
 from proxy.settings import Folders
 from proxy.store.recorder import Outcome
 
@@ -139,11 +140,14 @@ def test_the_example_configuration_is_understood_and_described() -> None:
 
 
 @every_document
-def test_environment_variables_are_read_by_something(path: Path) -> None:
+def test_environment_variables_are_read_by_something(path: Path, command: Any) -> None:
     known = {"TOOLATLAS_CONFIG", "TOOLATLAS_STATE_DIR", "TOOLATLAS_CACHE_DIR"}
     folders = Folders.from_environment({name: f"/given/{name}" for name in known})
     assert {str(folders.config), str(folders.state_dir), str(folders.cache_dir)} == {f"/given/{name}" for name in known}
     known |= set(re.findall(r"\$\{(TOOLATLAS_\w+)", text_of(ROOT / "examples" / "mcp.json")))
+    known |= {option.envvar for option in command.commands["serve"].params if option.envvar}
+    # Read beside an entry of the configuration, and with the key that seals logins.
+    known |= {"TOOLATLAS_ON_NEW", "TOOLATLAS_ON_CHANGE", KEY_VARIABLE}
     assert set(re.findall(r"TOOLATLAS_[A-Z_]+", text_of(path))) <= known
 
 

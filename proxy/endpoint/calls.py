@@ -21,7 +21,7 @@ from proxy.catalog.text import block
 from proxy.endpoint.agents import Agents, Context, Link, is_modern
 from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking
-from proxy.errors import Denied, GatewayError, ProtocolFault
+from proxy.errors import Denied, GatewayError, ProtocolFault, UnknownName
 from proxy.metatools.base import Caller, text_result
 from proxy.store.recorder import Outcome, Recorder, Step
 from proxy.tasks import Task
@@ -111,10 +111,8 @@ class ToolCalls:
             # A server's words may be part of it.
             result = text_result(block(str(error), ERROR_LIMIT), is_error=True)
             record(error.outcome, result, str(error))
-            if isinstance(error, ProtocolFault) and (
-                working.mode.label != "search" or error.code == URL_ELICITATION_REQUIRED
-            ):
-                raise MCPError(error.code, str(error), error.data) from error
+            if (fault := _passed_on(error, working.mode)) is not None:
+                raise fault from error
         except Exception as error:
             logger.exception("answering %s", working.name)
             result = text_result("The gateway failed at this call, not you; its log says why.", is_error=True)
@@ -144,6 +142,15 @@ class ToolCalls:
         )
         for recorder in self._recorders:
             recorder.record(step)
+
+
+def _passed_on(error: GatewayError, mode: Mode) -> MCPError | None:
+    """The JSON-RPC error to answer with in place of a result, as the server itself would have."""
+    if isinstance(error, ProtocolFault) and (mode.label != "search" or error.code == URL_ELICITATION_REQUIRED):
+        return MCPError(error.code, str(error), error.data)
+    if isinstance(error, UnknownName) and mode.label == "server":
+        return MCPError(types.INVALID_PARAMS, str(error))
+    return None
 
 
 async def _raise(error: GatewayError) -> NoReturn:

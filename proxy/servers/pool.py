@@ -1,22 +1,17 @@
 """From a configured server to its live connection: all supervisors, hot changes, and which agents share a connection.
 
-Above: the gateway (proxy/gateway.py), which turns listings into the catalogue. Below: supervisor.py and relisting.py.
-
-Agents share one connection to a server as long as it treats them alike. One of their own gets an agent where the
-configuration says `isolation: session`, whose forwarded headers the server sees, or, by default, that can be asked
-questions by a server that is known to ask some (docs/decisions/0014).
+Above: the gateway (proxy/gateway.py), which turns listings into the catalogue. Below: supervisor.py, relisting.py, and
+sharing.py for which agents share a connection.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import anyio
@@ -24,37 +19,20 @@ from anyio.abc import TaskGroup
 
 from proxy.catalog.records import Listing
 from proxy.errors import Denied, UnknownName
-from proxy.servers.config import Approve, Isolation, OnChange, OnNew, ServerConfig
+from proxy.servers.config import Approve, OnChange, OnNew, ServerConfig
 from proxy.servers.connection import Terms
 from proxy.servers.flights import Call
 from proxy.servers.listing import list_server
-from proxy.servers.origin import Origin, asked_of
+from proxy.servers.origin import Origin
 from proxy.servers.questions import answered
 from proxy.servers.relisting import Relisting
+from proxy.servers.sharing import Key, Sharing, with_forwarded
 from proxy.servers.supervisor import Phase, ServerState, Supervisor
 from proxy.servers.transports import OpenTransport
 
 logger = logging.getLogger("toolatlas.servers")
 
-EVERY_QUESTION: Mapping[str, Any] = {
-    "sampling": {"context": {}, "tools": {}},
-    "elicitation": {"form": {}, "url": {}},
-    "roots": {"listChanged": True},
-}
-"""What a shared connection declares, to see all tools of the server and whether it asks."""
-UNASKED = "unasked"
-"""Variant of the shared connection, to a server that asks, for agents that cannot be asked anything."""
-
 OnListing = Callable[[ServerConfig, Listing], None]
-
-
-class Key(NamedTuple):
-    """Names one connection of a server."""
-
-    name: str
-    session: str = ""
-    """Empty for those that agents share."""
-    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +69,13 @@ class Pool:
         self._open_transport = open_transport
         self._on_listing = on_listing
         self._on_asking = on_asking
-        self._roots = roots
+        self._sharing = Sharing(roots)
         self._configs: dict[str, ServerConfig] = {}
         self._supervisors: dict[Key, Supervisor] = {}
         self._tasks: TaskGroup | None = None
         self._relisting = Relisting(self, self.start_soon)
         self._listing_now: Counter[str] = Counter()
         """How many listings of a server are under way."""
-        self._asking: set[str] = set()
-        """Identities of servers that have put a question to an agent."""
         self._followed: Counter[Subscription] = Counter()
         self.on_notice: Callable[[Notice], None] = lambda notice: None
         """Set by whoever passes changes on to agents."""
@@ -140,7 +116,7 @@ class Pool:
             if key.name not in configs or _process_of(configs[key.name]) != _process_of(self._configs[key.name])
         ]
         self._configs = dict(configs)
-        self._asking |= {configs[name].identity for name in asking}
+        self._sharing.asking |= {configs[name].identity for name in asking}
         for key in gone:
             self.start_soon(self._supervisors.pop(key).stop)
         self._relisting.list_first(unlisted)
@@ -208,7 +184,7 @@ class Pool:
         supervisor.answered()
         # A listing of what the entry said before it was changed is of another server.
         if self._configs.get(name) == config:
-            self._on_listing(config, replace(listing, asks=config.identity in self._asking))
+            self._on_listing(config, replace(listing, asks=config.identity in self._sharing.asking))
         return listing
 
     async def wait_for_first_listings(self, limit_s: float) -> None:
@@ -231,17 +207,7 @@ class Pool:
             raise UnknownName(f"server '{name}' is not configured any more; search again")
         if not config.usable:
             raise Denied(f"server '{name}' cannot be used: {self.state(name).reason}")
-        if origin is None:
-            return Key(name)
-        forwarded = _forwarded(config, origin)
-        if forwarded:
-            values = json.dumps(sorted(forwarded.items()))
-            return Key(name, origin.session, sha256(values.encode()).hexdigest())
-        if config.isolation is Isolation.SESSION:
-            return Key(name, origin.session)
-        if config.isolation is Isolation.AUTO and config.identity in self._asking:
-            return Key(name, origin.session) if asked_of(origin.capabilities, self._roots) else Key(name, "", UNASKED)
-        return Key(name)
+        return self._sharing.key(config, origin)
 
     def _supervisor(self, key: Key, origin: Origin | None) -> Supervisor:
         if key not in self._supervisors:
@@ -250,8 +216,7 @@ class Pool:
             if key.session:
                 self._forget_unused(key)
                 assert origin is not None
-                headers = {**config.headers, **_forwarded(config, origin)}
-                config = replace(config, headers=headers)
+                config = with_forwarded(config, origin)
             self._supervisors[key] = Supervisor(
                 config,
                 self._tasks,
@@ -263,18 +228,17 @@ class Pool:
         return self._supervisors[key]
 
     def _terms(self, key: Key, config: ServerConfig, origin: Origin | None) -> Terms:
-        on_notice = partial(self._noticed, key)
-        if key.session and origin is not None:
-            capabilities = asked_of(origin.capabilities, self._roots)
-            return Terms(capabilities=capabilities, owner=origin, on_notice=on_notice)
-        if key.variant == UNASKED or config.isolation is Isolation.SHARED:
-            return Terms(on_notice=on_notice)
-        capabilities = asked_of(EVERY_QUESTION, self._roots)
-        return Terms(capabilities=capabilities, on_notice=on_notice, on_asked=partial(self._asked, config))
+        return Terms(
+            capabilities=self._sharing.declared(key, config, origin),
+            owner=origin if key.session else None,
+            on_notice=partial(self._noticed, key),
+            # What a server asks on an agent's own connection tells nothing new.
+            on_asked=partial(self._asked, self._configs[key.name]) if key == Key(key.name) else lambda: None,
+        )
 
     def _asked(self, config: ServerConfig) -> None:
-        if config.identity not in self._asking:
-            self._asking.add(config.identity)
+        if config.identity not in self._sharing.asking:
+            self._sharing.asking.add(config.identity)
             self._on_asking(config)
 
     async def _noticed(self, key: Key, method: str, params: Mapping[str, Any]) -> None:
@@ -297,11 +261,15 @@ class Pool:
     def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
         """Run something in the background for as long as the pool runs."""
         assert self._tasks is not None, "the pool is not running"
-        self._tasks.start_soon(function, *args)
+        self._tasks.start_soon(_contained, function, *args)
 
 
-def _forwarded(config: ServerConfig, origin: Origin) -> dict[str, str]:
-    return {name: origin.headers[name] for name in config.forward_headers if name in origin.headers}
+async def _contained(function: Callable[..., Any], *args: Any) -> None:
+    """A defect in one background task must not end all servers."""
+    try:
+        await function(*args)
+    except Exception:
+        logger.exception("in the background of the pool")
 
 
 def _process_of(config: ServerConfig) -> ServerConfig:
