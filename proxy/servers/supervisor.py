@@ -22,6 +22,7 @@ from proxy.errors import ProtocolFault, ServerDown, ServerError
 from proxy.servers.config import ServerConfig
 from proxy.servers.connection import ServerConnection, Terms, connect, innermost
 from proxy.servers.flights import Call
+from proxy.servers.oauth_tokens import LoginNeeded
 from proxy.servers.transports import OpenTransport
 
 logger = logging.getLogger("toolatlas.servers")
@@ -232,8 +233,10 @@ class Supervisor:
             if self._stop.is_set():
                 # Only the closing failed, as some transports do with calls in flight.
                 return
-            self._refused = error.__cause__ is not None and isinstance(innermost(error.__cause__), httpx2.ConnectError)
-            self._fail(str(error))
+            cause = innermost(error.__cause__) if error.__cause__ is not None else None
+            self._refused = isinstance(cause, httpx2.ConnectError)
+            # Whoever has just logged in should not be told to wait.
+            self._fail(str(error), hold_back=not isinstance(cause, LoginNeeded))
         except Exception as error:
             logger.exception("server %s", self._config.name)
             self._fail(f"server '{self._config.name}' failed: {type(error).__name__}")
@@ -274,11 +277,11 @@ class Supervisor:
             elif quiet_s >= PING_AFTER_S and not connection.channel.closed.is_set():
                 await connection.ping(PING_TIMEOUT_S)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, *, hold_back: bool = True) -> None:
         self._failure = reason
         logger.warning("%s", reason)
         # One that worked may be restarted at once; only those that never answer are held back.
-        if not self._answered:
+        if hold_back and not self._answered:
             self._failures += 1
             delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (self._failures - 1))
             self._retry_at = self._clock() + delay_s

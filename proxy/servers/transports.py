@@ -19,11 +19,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
+from proxy.servers.authorized import ServerClient
 from proxy.servers.config import ServerConfig, TransportKind
+from proxy.servers.oauth_tokens import Keyring, Tokens
+from proxy.servers.orphans import Orphans
 from proxy.servers.process import LastWords, child_environment, stdio_process
 
-# Connecting may be slow behind a VPN; reading has no limit here, since calls carry their own.
-HTTP_TIMEOUT = httpx2.Timeout(20.0, read=None)
+Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
 
 class Channel:
@@ -45,33 +47,61 @@ class OpenTransport(Protocol):
 
 
 @asynccontextmanager
-async def open_transport(config: ServerConfig) -> AsyncGenerator[Channel]:
-    """Open the transport that the configuration names.
+async def open_transport(
+    config: ServerConfig, orphans: Orphans | None = None, keyring: Keyring | None = None
+) -> AsyncGenerator[Channel]:
+    """Open the transport that the configuration names. `orphans` sees to a server's processes if this one is killed;
+    `keyring` has the logins to servers, without it there are none.
 
     Raises:
         OSError: The command cannot be started.
+        ServerDown: The server refuses us (SSE only; streamable HTTP connects with its first request).
         httpx2.HTTPError: The URL cannot be reached (SSE only; streamable HTTP connects with its first request).
     """
     last_words = LastWords()
+    tokens = keyring.tokens(config) if keyring is not None and config.url else None
     if config.transport is TransportKind.STDIO:
         env = child_environment(config.env, os.environ)
-        async with stdio_process(config.command, config.args, env=env, cwd=config.cwd, last_words=last_words) as (
-            read,
-            write,
-        ):
+        async with stdio_process(
+            config.command, config.args, env=env, cwd=config.cwd, last_words=last_words, orphans=orphans
+        ) as (read, write):
             yield Channel(read, write, last_words)
     elif config.transport is TransportKind.SSE:
-        async with sse_client(config.url, headers=dict(config.headers), timeout=20.0, sse_read_timeout=24 * 3600.0) as (
-            read,
-            write,
-        ):
+        async with _sse(config, tokens) as (read, write):
             yield Channel(read, write, last_words)
     else:
         async with (
-            httpx2.AsyncClient(headers=dict(config.headers), timeout=HTTP_TIMEOUT) as client,
+            ServerClient(config, tokens) as client,
             streamable_http_client(config.url, http_client=client, max_sse_event_size=None) as (read, write),
         ):
             yield Channel(read, write, last_words)
+
+
+@asynccontextmanager
+async def _sse(config: ServerConfig, tokens: Tokens | None) -> AsyncGenerator[Streams]:
+    """The SDK's transport, ended when the server refuses a message: the SDK drops such errors, and the call would wait
+    for its whole time."""
+    client = ServerClient(config, tokens, always_raise=True)
+
+    def make(
+        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> httpx2.AsyncClient:
+        return client
+
+    async def end_when_refused() -> None:
+        await client.refused.wait()
+        assert client.failure is not None
+        raise client.failure
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            async with sse_client(config.url, httpx_client_factory=make) as streams:
+                tasks.start_soon(end_when_refused)
+                yield streams
+                tasks.cancel_scope.cancel()
+    except* anyio.BrokenResourceError:
+        # A message that arrived while our side was closing; the SDK's reader fails over it.
+        pass
 
 
 class _Watched:

@@ -195,7 +195,7 @@ def test_null_means_not_given() -> None:
          "'approve' has to be 'never' or 'destructive' or 'always', but is another string"),
         ({"command": "x", "approve": True},
          "'approve' has to be 'never' or 'destructive' or 'always', but is true or false"),
-        ({"command": "x", "isolation": "none"}, "'isolation' has to be 'shared' or 'session', but is another string"),
+        ({"command": "x", "isolation": "none"}, "'isolation' has to be 'auto' or 'shared' or 'session', but is another string"),
         ({"command": "x", "enabled": "no"}, "'enabled' has to be true or false, but is a string"),
         ({"command": "x", "disabled": 0}, "'disabled' has to be true or false, but is a number"),
         ({"command": "x", "description": 1}, "'description' has to be a string, but is a number"),
