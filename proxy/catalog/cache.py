@@ -15,6 +15,8 @@ from proxy.files import replace_file
 
 logger = logging.getLogger("toolatlas.catalog")
 
+SEQUENCES = ("tools", "problems", "resources", "templates", "prompts")
+
 
 class ListingCache:
     """One file per server identity in a folder that only its owner can read."""
@@ -26,7 +28,9 @@ class ListingCache:
         """The last listing; None if there is none or its file is damaged (it is then made anew)."""
         try:
             fields: dict[str, Any] = json.loads(self._path(identity).read_bytes())
-            return Listing(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+            for name in SEQUENCES:
+                fields[name] = tuple(fields[name])
+            return Listing(**fields)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
@@ -16,14 +17,28 @@ from typing import Annotated
 import anyio
 import typer
 import uvicorn
+from uvicorn.lifespan.on import LifespanOn
 
 from proxy import __version__
 from proxy.app import App, build
+from proxy.endpoint.draining import Draining
 from proxy.endpoint.running import GatewayRecord, Registry
 from proxy.errors import ConfigurationError
-from proxy.settings import DEFAULT_PORT, Folders, Settings, check_mode
+from proxy.settings import DEFAULT_PORT, Folders, OAuth, Settings, check_mode, check_public_url
+
+logger = logging.getLogger("toolatlas.serve")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+IssuerOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--oauth-issuer", envvar="TOOLATLAS_OAUTH_ISSUER", help="Take access tokens of this authorization server."
+    ),
+]
+JwksOption = Annotated[
+    str | None, typer.Option("--oauth-jwks-url", envvar="TOOLATLAS_OAUTH_JWKS_URL", help="Where its keys are.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,9 +51,23 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
     mode: Annotated[str, typer.Option(help="What /mcp shows: search or direct.")] = "search",
     allowed_host: Annotated[list[str] | None, typer.Option(help="Further Host header to accept.")] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(envvar="TOOLATLAS_PUBLIC_URL", help="Address that agents reach it under, without /mcp."),
+    ] = None,
+    oauth_issuer: IssuerOption = None,
+    oauth_audience: Annotated[
+        str | None,
+        typer.Option(envvar="TOOLATLAS_OAUTH_AUDIENCE", help="What `aud` must say, if not the address of /mcp."),
+    ] = None,
+    oauth_scope: Annotated[
+        list[str] | None, typer.Option(envvar="TOOLATLAS_OAUTH_SCOPE", help="Scope that access tokens must have.")
+    ] = None,
+    oauth_jwks_url: JwksOption = None,
     max_request_bytes: Annotated[int, typer.Option(help="Largest request accepted.")] = 4 * 1024 * 1024,
     result_limit: Annotated[int, typer.Option(help="Bytes of a result shown at once.")] = 10_000,
     exit_when_idle: Annotated[float | None, typer.Option(help="Exit after this many idle seconds.")] = None,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that calls in flight get to end after SIGTERM.")] = 5.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve the configured servers to MCP clients at http://HOST:PORT/mcp."""
@@ -49,11 +78,14 @@ def serve(
         port=port,
         mode=check_mode(mode),
         allowed_hosts=tuple(allowed_host or ()),
+        public_url=check_public_url(public_url),
+        oauth=_oauth(oauth_issuer, oauth_audience, oauth_scope, oauth_jwks_url),
         state_dir=folders.state_dir,
         cache_dir=folders.cache_dir,
         max_request_bytes=max_request_bytes,
         result_limit=result_limit,
         exit_when_idle_s=exit_when_idle,
+        grace_s=grace,
     )
     _log_to_stderr(log_level)
     built = build(settings, os.environ)
@@ -77,6 +109,16 @@ def serve(
             registry.withdraw()
 
 
+def _oauth(
+    issuers: list[str] | None, audience: str | None, scopes: list[str] | None, jwks_url: str | None
+) -> OAuth | None:
+    if issuers:
+        return OAuth(issuers=tuple(issuers), audience=audience, scopes=tuple(scopes or ()), jwks_url=jwks_url)
+    if audience or scopes or jwks_url:
+        raise ConfigurationError("--oauth-audience, --oauth-scope and --oauth-jwks-url need an --oauth-issuer")
+    return None
+
+
 def _log_to_stderr(level: str) -> None:
     """Readable lines, but for the steps: those are JSON, one object a line, for machines to take out."""
     if level.lower() not in LOG_LEVELS:
@@ -84,6 +126,8 @@ def _log_to_stderr(level: str) -> None:
     logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for noisy in ("httpx2", "mcp", "bm25s", "uvicorn", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
+    # A server whose connection breaks is no fault of ours; the supervisor says so in one line.
+    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     steps = logging.getLogger("toolatlas.steps")
     steps.addHandler(logging.StreamHandler(sys.stderr))
     steps.propagate = False
@@ -107,39 +151,59 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 async def _run(built: App, settings: Settings, listener: socket.socket) -> None:
+    http = Draining(built.http)
     config = uvicorn.Config(
-        built.http,
+        http,
         log_config=None,
         access_log=False,
         http="httptools",
         lifespan="on",
         # Clients keep connections for their next call; the default of 5 s would cut them in between.
         timeout_keep_alive=120,
-        timeout_graceful_shutdown=5,
+        # Whatever does not end even when it is cancelled.
+        timeout_graceful_shutdown=math.ceil(settings.grace_s) + 5,
     )
-    server = _Server(config)
+    server = GatewayServer(config)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_exit_on_signal, server)
+        tasks.start_soon(_exit_on_signal, server, http, settings.grace_s)
         if settings.exit_when_idle_s is not None:
             tasks.start_soon(_exit_when_idle, server, built, settings.exit_when_idle_s)
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
+    if server.crashed:
+        logger.critical("the gateway has crashed; the lines above say where. Start it again, and report it")
+        raise typer.Exit(1)
 
 
-class _Server(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """Uvicorn would raise the signal again once it is done, which ends the process before it has cleaned up."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
 
+    @property
+    def crashed(self) -> bool:
+        """The gateway's own tasks have ended by a defect, so that nothing would be answered any more."""
+        return isinstance(self.lifespan, LifespanOn) and self.lifespan.error_occurred
 
-async def _exit_on_signal(server: uvicorn.Server) -> None:
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self.crashed
+
+
+async def _exit_on_signal(server: uvicorn.Server, http: Draining, grace_s: float) -> None:
+    async def give_up() -> None:
+        await anyio.sleep(grace_s)
+        http.give_up()
+
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            # A second one means that somebody does not want to wait for open streams.
-            server.force_exit = server.should_exit
-            server.should_exit = True
+        async with anyio.create_task_group() as tasks:
+            async for _ in signals:
+                # A second one means that somebody does not want to wait for open calls.
+                server.force_exit = server.should_exit
+                server.should_exit = True
+                http.begin()
+                tasks.start_soon(give_up)
 
 
 async def _exit_when_idle(server: uvicorn.Server, built: App, limit_s: float) -> None:

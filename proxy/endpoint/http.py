@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
@@ -21,6 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy import __version__
 from proxy.endpoint.authentication import BearerGate
+from proxy.endpoint.resource_server import ResourceServer
+from proxy.endpoint.shown_schemas import ServedAt
+from proxy.endpoint.stale import StaleSession
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import GatewayError
 from proxy.gateway import Gateway
@@ -59,6 +63,7 @@ def build_http(
     settings: Settings,
     life: Callable[[], AbstractAsyncContextManager[None]],
     activity: Activity,
+    resource_server: ResourceServer | None = None,
 ) -> FastAPI:
     """Put the application together; `life` is entered for as long as it runs."""
     manager = StreamableHTTPSessionManager(
@@ -71,12 +76,15 @@ def build_http(
             yield
 
     app = FastAPI(title="toolatlas", version=__version__, lifespan=lifespan, redirect_slashes=False)
-    mcp: ASGIApp = _TellTooLarge(StreamableHTTPASGIApp(manager), settings.max_request_bytes)
-    mcp = _KnownServer(mcp, gateway)
-    mcp = BearerGate(mcp, tokens, required=not settings.loopback)
+    mcp: ASGIApp = _TellTooLarge(StaleSession(StreamableHTTPASGIApp(manager)), settings.max_request_bytes)
+    mcp = _KnownServer(ServedAt(mcp), gateway)
+    mcp = BearerGate(mcp, tokens, settings.guarded, resource_server)
     mcp = _Endpoint(mcp)
     for path in ("/mcp", "/mcp/", "/mcp/{server}", "/mcp/{server}/"):
         app.router.routes.append(Route(path, endpoint=mcp))
+    if resource_server is not None:
+        # Only then: clients that find OAuth here ignore a static token of their configuration.
+        app.router.routes.extend(resource_server.routes())
 
     async def healthz() -> dict[str, str]:
         """The process is alive."""
@@ -96,6 +104,8 @@ def build_http(
 
 def _security(settings: Settings) -> TransportSecuritySettings:
     hosts = {*settings.allowed_hosts, *(LOOPBACK if settings.loopback else {settings.host}), "127.0.0.1", "localhost"}
+    if settings.public_url is not None and (public := urlsplit(settings.public_url).hostname) is not None:
+        hosts.add(public)
     names = sorted(f"[{host}]" if ":" in host and not host.startswith("[") else host for host in hosts)
     allowed = [name for host in names for name in (host, f"{host}:*")]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in allowed]

@@ -14,6 +14,7 @@ from proxy.catalog.arguments import understand
 from proxy.catalog.purpose import index_lines
 from proxy.catalog.records import ServerRecord
 from proxy.endpoint import aggregate
+from proxy.endpoint.shown_tools import DirectTools, passed_through
 from proxy.errors import InvalidArguments
 from proxy.gateway import Gateway
 from proxy.metatools.base import Caller
@@ -95,9 +96,10 @@ class DirectMode(ManyServers):
     def __init__(self, gateway: Gateway, caller: ToolCaller) -> None:
         super().__init__(gateway)
         self._caller = caller
+        self._tools = DirectTools()
 
     async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
-        return [{**tool.raw, "name": exposed} for exposed, tool in self._gateway.catalog.exposed.items()]
+        return self._tools.of(self._gateway.catalog)
 
     async def instructions(self) -> str:
         index = index_lines(self._gateway.catalog.servers, INDEX_BYTES - 100)
@@ -143,7 +145,7 @@ class ServerMode:
         return server
 
     async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
-        return [tool.raw for tool in (await self.record()).tools]
+        return [passed_through(tool.raw, caller.origin.modern) for tool in (await self.record()).tools]
 
     async def instructions(self) -> str | None:
         listing = (await self.record()).listing

@@ -12,6 +12,7 @@ from typing import Any, cast
 from proxy.catalog.arguments import ArgumentChecker, understand
 from proxy.catalog.purpose import index_lines
 from proxy.catalog.records import ToolRecord
+from proxy.catalog.schema_reader import mapping
 from proxy.endpoint import aggregate
 from proxy.endpoint.modes import INDEX_BYTES, ManyServers
 from proxy.errors import UnknownName
@@ -81,7 +82,7 @@ class SearchMode(ManyServers):
         if caller.origin.modern and task_id is not None:
             # Without sessions, a task that is carried on is what has stateful servers of its own.
             caller = replace(caller, origin=replace(caller.origin, session=current.id))
-        result = await metatool.run(Request(current, caller, given))
+        result = await metatool.run(Request(current, caller, given, params))
         if result.get("resultType") == "input_required":
             return result
         fitted = fit(result, self._result_limit, lambda text: self._pages.keep(current.id, text))
@@ -117,7 +118,8 @@ def _forgiving(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _naming(result: dict[str, Any], task_id: str, in_words: bool) -> dict[str, Any]:
     """Tell a sessionless agent which task this was."""
-    named: dict[str, Any] = {**result, "_meta": {**(result.get("_meta") or {}), "toolatlas/task_id": task_id}}
+    meta = mapping(result.get("_meta")) or {}  # a server may have sent anything
+    named: dict[str, Any] = {**result, "_meta": {**meta, "toolatlas/task_id": task_id}}
     content = result.get("content")
     if in_words and isinstance(content, list):
         note = {"type": "text", "text": f"[task_id: {task_id}; pass it in further calls]"}

@@ -23,6 +23,7 @@ from proxy.endpoint.calls import ToolCalls
 from proxy.endpoint.changes import Changes, Follower, OnSession, OnStream
 from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking
+from proxy.endpoint.shown_schemas import shown_schema
 from proxy.errors import AgentError, GatewayError, ProtocolFault
 from proxy.gateway import Gateway
 from proxy.servers.origin import LEVELS
@@ -54,6 +55,7 @@ class Endpoint:
         recorders: tuple[Recorder, ...],
     ) -> None:
         self._pool = gateway.pool
+        self._schema = partial(shown_schema, gateway)
         self._mode_of = mode_of
         self._agents = Agents(agent_of, tasks, gateway.pool.release)
         self._parking = Parking(gateway.pool.start_soon)
@@ -72,7 +74,7 @@ class Endpoint:
             on_list_tools=unreachable,
             on_call_tool=unreachable,
             on_subscriptions_listen=self._listen,
-            get_tool_input_schema=lambda name: None,
+            get_tool_input_schema=self._schema,
         )
         server.middleware.append(self._answer)
         return server

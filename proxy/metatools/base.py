@@ -46,6 +46,8 @@ class Request:
     caller: Caller
     arguments: Mapping[str, Any]
     """Checked against the meta-tool's input schema."""
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The rest of the request's parameters, `_meta` for instance: for a server that is called."""
 
 
 class MetaTool(Protocol):

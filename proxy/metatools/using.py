@@ -82,7 +82,8 @@ class CallTool:
     async def run(self, request: Request) -> dict[str, Any]:
         tool = await self._gateway.tool(str(request.arguments["tool"]), self._wait_s)
         arguments = understand(request.arguments.get("arguments"), tool.input_schema)
-        return await self._caller.call(tool, _as_the_server_names_them(tool, arguments), request.caller)
+        own = _as_the_server_names_them(tool, arguments)
+        return await self._caller.call(tool, own, request.caller, params=request.params)
 
 
 class ReadResult:

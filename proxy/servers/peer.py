@@ -30,6 +30,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from proxy import __version__
+from proxy.errors import InvalidArguments
 from proxy.servers.flights import Call, Flights
 from proxy.servers.origin import QUESTIONS
 
@@ -141,17 +142,30 @@ def addressed(call: Call, protocol_version: str, options: CallOptions) -> dict[s
         if call.origin is not None and call.origin.log_level is not None:
             meta[types.LOG_LEVEL_META_KEY] = call.origin.log_level
         headers[MCP_METHOD_HEADER] = call.method
-        name = params.get(NAME_BEARING_METHODS.get(call.method, ""))
-        if isinstance(name, str):
-            headers[MCP_NAME_HEADER] = encode_header_value(name)
-        if call.input_schema is not None and (wanted := x_mcp_header_map(dict(call.input_schema))):
-            headers |= mcp_param_headers(wanted, params.get("arguments") or {})
+        headers |= _repeated(call, params)
     else:
         for key in ("inputResponses", "requestState"):
             params.pop(key, None)
     options["headers"] = headers
     params["_meta"] = meta
     return params
+
+
+def _repeated(call: Call, params: Mapping[str, Any]) -> dict[str, str]:
+    """What of a request has to stand in its headers too."""
+    headers: dict[str, str] = {}
+    name = params.get(NAME_BEARING_METHODS.get(call.method, ""))
+    wanted = x_mcp_header_map(dict(call.input_schema)) if call.input_schema is not None else {}
+    try:
+        if isinstance(name, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+        if wanted:
+            headers |= mcp_param_headers(wanted, params.get("arguments") or {})
+    except UnicodeEncodeError as error:
+        raise InvalidArguments(
+            "a name or argument holds half a surrogate pair, which is no text; send it whole"
+        ) from error
+    return headers
 
 
 def _without_token(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-import mcp_types as types
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
 from proxy.catalog.text import one_line
+from proxy.servers.messages import read_message
+from proxy.servers.orphans import Orphans
 
 # What a child may inherit. Everything else, above all the gateway's own secrets, it gets from its `env` or not at all.
 INHERITED = frozenset(
@@ -35,9 +36,8 @@ INHERITED = frozenset(
 )
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-STDIN_GRACE_S = 2.0
-TERM_GRACE_S = 2.0
-KILL_GRACE_S = 2.0
+GRACES_S = (2.0, 2.0, 2.0)
+"""How long a server gets after the end of its stdin, after SIGTERM and after SIGKILL."""
 EXIT_POLL_S = 0.25
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -82,9 +82,16 @@ def child_environment(own: Mapping[str, str], inherited: Mapping[str, str]) -> d
 
 @asynccontextmanager
 async def stdio_process(
-    command: str, args: tuple[str, ...], *, env: Mapping[str, str], cwd: str | None, last_words: LastWords
+    command: str,
+    args: tuple[str, ...],
+    *,
+    env: Mapping[str, str],
+    cwd: str | None,
+    last_words: LastWords,
+    orphans: Orphans | None = None,
 ) -> AsyncGenerator[Streams]:
-    """Start the server and yield its message streams. On exit nothing of its process group is left.
+    """Start the server and yield its message streams. On exit nothing of its process group is left; with `orphans`
+    nothing is left either when this process is killed.
 
     Raises:
         OSError: The command cannot be started.
@@ -92,7 +99,10 @@ async def stdio_process(
     # Cancelled between the fork and its return, it would leave a child that nobody ends.
     process: Process | None = None
     with anyio.CancelScope(shield=True):
-        process = await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True)
+        if orphans is not None:
+            process = await orphans.start(command, args, env, cwd)
+        else:
+            process = await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True)
     assert process is not None
     incoming_send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](64)
     outgoing, outgoing_receive = anyio.create_memory_object_stream[SessionMessage](0)
@@ -114,6 +124,8 @@ async def stdio_process(
             for stream in (incoming, incoming_send, outgoing, outgoing_receive):
                 stream.close()
             await _end_group(process)
+            if orphans is not None:
+                await orphans.ended(process)
             if last_words.ended_by_itself:
                 last_words.exit_code = process.returncode
 
@@ -141,9 +153,8 @@ async def _read_messages(
         async for line in _lines(stdout):
             if not line.strip():
                 continue
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
+            message = read_message(line)
+            if message is None:
                 last_words.junk_lines += 1
                 last_words.junk_sample = last_words.junk_sample or one_line(line[:400].decode("utf-8", "replace"), 120)
                 continue
@@ -190,8 +201,9 @@ async def _end_group(process: Process) -> None:
     assert process.stdin
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
-    await _until(lambda: process.returncode is not None, STDIN_GRACE_S)
-    for sign, grace_s in ((signal.SIGTERM, TERM_GRACE_S), (signal.SIGKILL, KILL_GRACE_S)):
+    stdin_s, term_s, kill_s = GRACES_S
+    await _until(lambda: process.returncode is not None, stdin_s)
+    for sign, grace_s in ((signal.SIGTERM, term_s), (signal.SIGKILL, kill_s)):
         if process.returncode is not None and not _group_alive(process.pid):
             break
         with suppress(ProcessLookupError, PermissionError):
