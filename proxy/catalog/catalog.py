@@ -13,12 +13,14 @@ from hashlib import sha256
 
 from rapidfuzz import process
 
-from proxy.catalog.names import SERVER_LIMIT, TOOL_LIMIT, exposed_names, squashed, written_names
+from proxy.catalog.names import OWN_TOOLS, SERVER_LIMIT, TOOL_LIMIT, exposed_names, squashed, written_names
 from proxy.catalog.records import Listing, ServerRecord, ToolRecord
+from proxy.catalog.text import one_line
 from proxy.errors import Denied, UnknownName
 
 Refusal = Callable[[str, str], str | None]
 """(server, the server's own tool name) -> None, or why the tool may not be used."""
+_OWN = frozenset(map(squashed, OWN_TOOLS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,16 @@ class Source:
     name: str
     purpose: str
     listing: Listing | None
+    withheld: str | None = None
+    """Why nothing of it may be used; it has no listing then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A tool that may not be used, and why."""
+
+    tool: ToolRecord
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -35,8 +47,8 @@ class Catalog:
     """All servers in the order of the configuration. Replaced as a whole, never changed."""
 
     servers: tuple[ServerRecord, ...] = ()
-    denied: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Written tool name -> why it may not be used."""
+    refused: Mapping[str, Refused] = field(default_factory=dict[str, Refused])
+    """By written tool name."""
 
     @cached_property
     def tools(self) -> Mapping[str, ToolRecord]:
@@ -45,8 +57,7 @@ class Catalog:
     @cached_property
     def exposed(self) -> Mapping[str, ToolRecord]:
         """The names of `direct` mode, in catalogue order."""
-        names = exposed_names(self.tools)
-        return {exposed: self.tools[written] for exposed, written in names.items()}
+        return {exposed: self.tools[name] for exposed, name in self._exposed.items() if name in self.tools}
 
     @cached_property
     def hash(self) -> str:
@@ -76,23 +87,30 @@ class Catalog:
         """By written name, by exposed name, by `server.tool` with the server's own spelling, or by a tool name that
         only one server has; case and punctuation forgiven.
 
+        Tools that may not be used count as well, so that none is taken for another because that one is refused.
+
         Raises:
             UnknownName: With the nearest names.
             Denied: The tool exists and may not be used.
         """
         if (found := self.tools.get(name)) is not None:
             return found
-        if name in self.denied:
-            raise Denied(self.denied[name])
-        matches = self._by_alias.get(squashed(name), ())
+        squeezed = squashed(name)
+        matches = [name] if name in self.refused else self._by_full_name.get(squeezed, ())
+        if not matches and squeezed not in _OWN:
+            matches = self._by_tool_name.get(squeezed, ())
+        usable = [match for match in matches if match in self.tools]
         if len(matches) == 1:
-            return self.tools[matches[0]]
-        if len(matches) > 1:
-            raise UnknownName(f"'{name[:80]}' could be any of: {', '.join(matches[:8])}; name one of them in full")
-        for written, reason in self.denied.items():
-            if squashed(name) == squashed(written):
-                raise Denied(reason)
+            if usable:
+                return self.tools[usable[0]]
+            raise Denied(self.refused[matches[0]].reason)
+        if usable:
+            raise UnknownName(f"'{name[:80]}' could be any of: {', '.join(usable[:8])}; name one of them in full")
+        if matches:
+            raise Denied(self.refused[matches[0]].reason)
         server = self._servers_by_name.get(name.partition(".")[0])
+        if server is not None and server.withheld is not None:
+            raise Denied(f"'{name[:120]}' is withheld: {server.withheld}")
         if server is not None and server.listing is None:
             raise UnknownName(f"the tools of '{server.written}' are not known yet; list_servers() says why")
         raise UnknownName(f"no tool '{name[:120]}'" + _nearest(name, self.tools, "search_tools"))
@@ -105,9 +123,12 @@ class Catalog:
         """
         if (found := self._by_own_name.get((server.name, name))) is not None:
             return found
-        if (reason := self.denied.get(f"{server.name}\0{name}")) is not None:
-            raise Denied(reason)
-        known = [tool.name for tool in server.tools]
+        for refused in self.refused.values():
+            if (refused.tool.server, refused.tool.name) == (server.name, name):
+                raise Denied(refused.reason)
+        if server.withheld is not None:
+            raise Denied(f"'{name[:120]}' is withheld: {server.withheld}")
+        known = [one_line(tool.name, 80) for tool in server.tools]
         raise UnknownName(f"server '{server.name}' has no tool '{name[:120]}'" + _nearest(name, known, "tools/list"))
 
     @cached_property
@@ -120,21 +141,37 @@ class Catalog:
         return {(tool.server, tool.name): tool for tool in self.tools.values()}
 
     @cached_property
-    def _by_alias(self) -> Mapping[str, tuple[str, ...]]:
-        aliases: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for written, tool in self.tools.items():
-            for alias in (written, f"{tool.server}.{tool.name}", tool.name):
-                aliases[squashed(alias)][written] = None
-        for exposed, tool in self.exposed.items():
-            aliases[squashed(exposed)][tool.written] = None
-        return {alias: tuple(names) for alias, names in aliases.items()}
+    def _every(self) -> Mapping[str, ToolRecord]:
+        return {**self.tools, **{written: refused.tool for written, refused in self.refused.items()}}
+
+    @cached_property
+    def _exposed(self) -> Mapping[str, str]:
+        # Of all tools, so that refusing one never gives its name to another.
+        return exposed_names(self._every)
+
+    @cached_property
+    def _by_full_name(self) -> Mapping[str, tuple[str, ...]]:
+        """Squashed names that say which server is meant -> written names."""
+        names: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for written, tool in self._every.items():
+            names[squashed(written)][written] = names[squashed(f"{tool.server}.{tool.name}")][written] = None
+        for exposed, written in self._exposed.items():
+            names[squashed(exposed)][written] = None
+        return {name: tuple(written) for name, written in names.items()}
+
+    @cached_property
+    def _by_tool_name(self) -> Mapping[str, tuple[str, ...]]:
+        names: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for written, tool in self._every.items():
+            names[squashed(tool.name)][written] = names[squashed(written.partition(".")[2])][written] = None
+        return {name: tuple(written) for name, written in names.items()}
 
 
 def build_catalog(sources: Iterable[Source], refusal: Refusal) -> Catalog:
     """Name all tools of all servers and leave out what `refusal` forbids."""
     sources = tuple(sources)
     server_names = written_names((source.name for source in sources), SERVER_LIMIT)
-    denied: dict[str, str] = {}
+    refused: dict[str, Refused] = {}
     servers: list[ServerRecord] = []
     for source in sources:
         server = server_names[source.name]
@@ -144,16 +181,22 @@ def build_catalog(sources: Iterable[Source], refusal: Refusal) -> Catalog:
         tools: list[ToolRecord] = []
         for name, raw in raw_tools.items():
             written = f"{server}.{tool_names[name]}"
+            tool = ToolRecord(server=source.name, name=name, written=written, raw=raw)
             if (reason := refusal(source.name, name)) is not None:
-                denied[written] = denied[f"{source.name}\0{name}"] = reason
+                refused[written] = Refused(tool, reason)
             else:
-                tools.append(ToolRecord(server=source.name, name=name, written=written, raw=raw))
+                tools.append(tool)
         servers.append(
             ServerRecord(
-                name=source.name, written=server, purpose=source.purpose, tools=tuple(tools), listing=source.listing
+                name=source.name,
+                written=server,
+                purpose=source.purpose,
+                tools=tuple(tools),
+                listing=source.listing,
+                withheld=source.withheld,
             )
         )
-    return Catalog(servers=tuple(servers), denied=denied)
+    return Catalog(servers=tuple(servers), refused=refused)
 
 
 def _nearest(name: str, known: Iterable[str], how_to_list: str) -> str:

@@ -26,6 +26,17 @@ _ADDRESSES_AGENT = re.compile(
     r"|\b(you|your|must|should|never|always|ignore|don't|do not)\b",
     re.IGNORECASE,
 )
+# Fewer words, for titles and descriptions: "Search your mail" is what many servers honestly say of themselves.
+_COMMANDS_AGENT = re.compile(
+    r"\b(ignore|disregard|forget|override|must|never|always|do not|don't|important|instructions?|system prompt"
+    r"|(?:assistants?|agents?|models?) (?:should|shall|will|has to|have to)"
+    r"|(?:before|instead of|after) (?:using|calling|any|every)"
+    r"|any other tools?|other servers?|call_tool|search_tools|describe_tools|list_tools|list_servers|task_id)\b",
+    re.IGNORECASE,
+)
+# Tags, links, pictures, the brackets in which the gateway writes its own notes, and the end of a line of the index.
+_MARKUP = re.compile(r"</?[A-Za-z!]|[\[\]{}`|]|\(\d+(?: tools?)?\)|\w+://|\bwww\.|\bdata:", re.IGNORECASE)
+_NOT_IN_NAMES = re.compile(r"[^\w.:/-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +92,27 @@ def _purposes(config_description: str | None, listing: Listing | None, limit: in
     if listing is None:
         yield NOT_LISTED
         return
-    yield first_sentence(_text(listing.server_info.get("description")), limit)
+    yield _harmless(first_sentence(_text(listing.server_info.get("description")), limit))
     instructions = one_line(listing.instructions or "", MAX_INSTRUCTIONS + 1)
     if len(instructions) <= MAX_INSTRUCTIONS and not _ADDRESSES_AGENT.search(instructions):
-        yield first_sentence(listing.instructions or "", limit)
+        yield _harmless(first_sentence(listing.instructions or "", limit))
     yield _title_and_tools(listing, limit)
+
+
+def _harmless(line: str) -> str:
+    """`line`, or nothing if it commands a model, or has what could be taken for another line of the index."""
+    return "" if _COMMANDS_AGENT.search(line) or _MARKUP.search(line) else line
 
 
 def _title_and_tools(listing: Listing, limit: int) -> str:
     info = listing.server_info
-    title = one_line(_text(info.get("title")), limit) or one_line(_text(info.get("name")), limit)
+    titles = (_harmless(one_line(_text(info.get(key)), limit)) for key in ("title", "name"))
+    title = next((title for title in titles if title), "")
     line = f"{title or 'Tools'}: "
     shown = 0
     for tool in listing.tools:
-        name = one_line(str(tool["name"]), MAX_TOOL_NAME)
+        # Written so that a sentence in place of a name is still seen to be one name.
+        name = _NOT_IN_NAMES.sub("_", one_line(str(tool["name"]), MAX_TOOL_NAME))
         longer = f"{line}, {name}" if shown else f"{line}{name}"
         if len(longer) > limit:
             break

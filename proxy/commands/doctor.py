@@ -8,19 +8,27 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+import anyio
 import typer
 from rich.console import Console
 
 from proxy.app import App
+from proxy.catalog.lookalikes import lookalikes
+from proxy.catalog.text import one_line
+from proxy.commands.accepting import known
 from proxy.commands.local import emit, settings_for, with_gateway
+from proxy.commands.serve import IssuerOption, JwksOption
 from proxy.commands.servers import ConfigOption, JsonOption
+from proxy.endpoint.issuer import Issuer
 from proxy.endpoint.running import Registry
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError, GatewayError
 from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.configfile import Configuration, load
+from proxy.servers.pins import PinStore
 from proxy.servers.process import child_environment
-from proxy.settings import Settings
+from proxy.servers.review import Reviewer, findings
+from proxy.settings import OAuth, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +45,22 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Check Python, folders, configuration, commands and every server. Exit code 1 when something is wrong."""
+def doctor(
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    oauth_issuer: IssuerOption = None,
+    oauth_jwks_url: JwksOption = None,
+) -> None:
+    """Check Python, folders, configuration, commands, issuers and every server. Exit code 1 when something is wrong."""
     settings = settings_for(config)
-    findings = list(_find(settings))
+    findings = [*_find(settings), *_issuers(tuple(oauth_issuer or ()), oauth_jwks_url)]
     console = Console()
 
     def show() -> None:
         for finding in findings:
             mark = "[green]ok[/green]  " if finding.ok else "[red]no[/red]  "
-            console.print(mark + finding.what, end=": ", highlight=False)
+            console.print(mark, end="", highlight=False)
+            console.print(finding.what, end=": ", markup=False, highlight=False)
             console.print(finding.detail, markup=False, highlight=False)
             if finding.advice:
                 console.print("    " + finding.advice, markup=False, highlight=False)
@@ -78,25 +92,49 @@ def _find(settings: Settings) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield Finding("tokens", False, str(error))
     yield from _servers(settings, configuration)
+    yield from _accepted(settings, configuration)
+
+
+def _accepted(settings: Settings, configuration: Configuration) -> Iterator[Finding]:
+    """What differs from what was accepted, and names that can be taken for others, of all servers together."""
+    found = known(settings, configuration.servers)
+    for server, review in found.permissions.reviews.items():
+        for finding in [] if review.withheld else findings(server, review):
+            yield Finding(f"accepted of {server}", False, finding, "look at it with `toolatlas tools list`")
+    for lookalike in lookalikes(found.catalog.servers):
+        advice = "if you did not expect it, deny it with `tools.deny`" if lookalike.serious else ""
+        yield Finding("look-alike name", not lookalike.serious, lookalike.text, advice)
 
 
 def _servers(settings: Settings, configuration: Configuration) -> Iterator[Finding]:
+    reviewer = Reviewer(PinStore(settings.state_dir / "pins"))
     for server in configuration.servers:
         name = f"server {server.name}"
         if not server.enabled:
             yield Finding(name, True, "switched off (enabled: false)")
         elif server.disabled_reason:
             yield Finding(name, False, server.disabled_reason)
+        elif withheld := reviewer.admit(server).withheld:
+            yield Finding(name, False, f"withheld: {withheld}", "its --dry-run shows what would be accepted")
         elif server.transport is TransportKind.STDIO and not _command_exists(server):
             yield Finding(name, False, f"no command {server.command!r}", "install it, or correct `command`")
         else:
             yield _try(settings, server.name)
 
 
+def _issuers(urls: tuple[str, ...], jwks_url: str | None) -> Iterator[Finding]:
+    for url in urls:
+        try:
+            OAuth(issuers=urls, jwks_url=jwks_url)
+            yield Finding(f"issuer {url}", True, f"{anyio.run(Issuer(url, jwks_url).check)} keys")
+        except GatewayError as error:
+            yield Finding(f"issuer {url}", False, str(error), "until then only static tokens work")
+
+
 def _try(settings: Settings, name: str) -> Finding:
     async def work(app: App) -> str:
         listing = await app.gateway.pool.refresh(name)
-        problems = f"; {'; '.join(listing.problems[:5])}" if listing.problems else ""
+        problems = f"; {one_line('; '.join(listing.problems[:5]), 600)}" if listing.problems else ""
         return f"{len(listing.tools)} tools, protocol {listing.protocol_version}{problems}"
 
     try:

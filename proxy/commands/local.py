@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import anyio
 import typer
 
 from proxy.app import App, build
+from proxy.catalog.text import visible_json
 from proxy.errors import GatewayError
 from proxy.servers.configfile import Configuration, load
 from proxy.settings import Folders, Settings
@@ -67,6 +67,6 @@ def with_configuration(settings: Settings, configuration: Configuration, work: C
 def emit(value: Any, as_json: bool, text: Callable[[], None]) -> None:
     """The answer of a command: one JSON document on stdout, or what `text` prints."""
     if as_json:
-        typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        typer.echo(visible_json(value, indent=2))
     else:
         text()

@@ -1,4 +1,4 @@
-"""`toolatlas servers`: list, add, remove and test the configured servers."""
+"""`toolatlas servers`: list, add, remove and test the configured servers; login.py adds login and logout."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from proxy.app import App
 from proxy.catalog.cache import ListingCache
 from proxy.catalog.purpose import purpose
 from proxy.catalog.text import one_line
+from proxy.commands import login
 from proxy.commands.local import emit, settings_for, with_gateway
 from proxy.errors import ConfigurationError
 from proxy.servers.config import ServerConfig
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
     group.command("add")(add)
     group.command("remove")(remove)
     group.command("test")(try_server)
+    login.register(group)
     app.add_typer(group, name="servers")
 
 

@@ -1,4 +1,6 @@
-"""`toolatlas tools`: search, describe and call from the shell, through the same catalogue and the same permissions."""
+"""`toolatlas tools`: search, describe and call from the shell, through the same catalogue and the same permissions;
+accepting.py adds list and accept.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from mcp.shared.exceptions import MCPError
 from proxy.app import App
 from proxy.catalog.arguments import understand
 from proxy.catalog.stubs import signature, stub
-from proxy.catalog.text import first_sentence, one_line
+from proxy.catalog.text import first_sentence, one_line, printable
+from proxy.commands.accepting import accept, list_tools
 from proxy.commands.local import emit, with_gateway
 from proxy.commands.servers import ConfigOption, JsonOption
 from proxy.errors import InvalidArguments
@@ -30,6 +33,8 @@ def register(app: typer.Typer) -> None:
     group.command("search")(search)
     group.command("describe")(describe)
     group.command("call")(call)
+    group.command("list")(list_tools)
+    group.command("accept")(accept)
     app.add_typer(group, name="tools")
 
 
@@ -113,7 +118,9 @@ def call(
 
     def show() -> None:
         for item in result.get("content", []):
-            typer.echo(item.get("text") if item.get("type") == "text" else f"[{item.get('type')}]")
+            # On a terminal some characters are commands; --json gives the text as it is.
+            text = printable(str(item.get("text"))) if item.get("type") == "text" else f"[{item.get('type')}]"
+            typer.echo(text)
 
     emit(result, as_json, show)
     if result.get("isError"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, cast
 
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from proxy.catalog.records import ServerRecord, ToolRecord
 from proxy.router.base import Query, Ranked
 
-K1, B = 1.2, 0.75
-"""The usual values of the literature; nothing was tuned."""
+K1, B = 2.0, 0.9
+"""Above the usual 1.2 and 0.75: a tool that says many things counts less for each, so that a description stuffed with
+words does not win the searches for other tools (docs/decisions/0011 has the figures)."""
 NAME_REPEATS = 2
 """A tool's name stands twice in its document: its two or three words say more than any of the description's."""
 TASK_WEIGHT = 0.3
@@ -31,6 +32,8 @@ MAX_SENTENCES = 24
 MIN_SENTENCE_TOKENS = 3
 MAX_QUERY_CHARS = 8_000
 MAX_DESCRIPTION_CHARS = 1_000
+MAX_NAME_WORDS, MAX_DESCRIPTION_WORDS, MAX_PARAMETERS_WORDS = 10, 80, 40
+"""Different words of one tool that count: said again they count for nothing, and honest tools rarely say more."""
 MAX_NAME_CHARS = 200
 MAX_PARAMETERS = 30
 MAX_PARAMETER_WORDS = 8
@@ -87,7 +90,7 @@ class LexicalRouter:
                 self._tool_names.setdefault(name, []).append(index)
                 if len(list(_tokens(tool.name[:MAX_NAME_CHARS]))) > 1:
                     self._compound_names.add(name)
-            words = stemmer.stemWords([token for text in _document(server, tool) for token in _tokens(text)])
+            words = stemmer.stemWords(list(_document(server, tool)))
             documents.append([self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words])
         self._bm25 = cast("_Bm25", bm25s.BM25(k1=K1, b=B))
         if self._vocabulary:
@@ -141,16 +144,22 @@ class LexicalRouter:
 
     def _with_tool_name(self, text: str) -> list[int]:
         # `search` is a tool's name and a word of every second query; `search_papers` within a text is meant as a name.
-        names = {text, *self._compound_names.intersection(_NAME.findall(text))}
+        # Nor is a name with spaces: it would be a question that somebody hopes to be asked.
+        whole = [text] if _NAME.fullmatch(text) else []
+        names = {*whole, *self._compound_names.intersection(_NAME.findall(text))}
         return list({index for name in names for index in self._tool_names.get(name, ())})
 
 
 def _document(server: ServerRecord, tool: ToolRecord) -> Iterator[str]:
-    yield server.name[:MAX_NAME_CHARS]
-    yield server.purpose
-    for _ in range(NAME_REPEATS):
-        yield tool.name[:MAX_NAME_CHARS]
-    yield tool.description[:MAX_DESCRIPTION_CHARS]
+    """The words that a tool is found by."""
+    yield from _tokens(server.name[:MAX_NAME_CHARS])
+    yield from _tokens(server.purpose)
+    yield from [*_different([tool.name[:MAX_NAME_CHARS]], MAX_NAME_WORDS)] * NAME_REPEATS
+    yield from _different([tool.description[:MAX_DESCRIPTION_CHARS]], MAX_DESCRIPTION_WORDS)
+    yield from _different(_parameters(tool), MAX_PARAMETERS_WORDS)
+
+
+def _parameters(tool: ToolRecord) -> Iterator[str]:
     properties = tool.input_schema.get("properties")
     if isinstance(properties, Mapping):
         for name, schema in islice(cast("Mapping[str, Any]", properties).items(), MAX_PARAMETERS):
@@ -158,6 +167,11 @@ def _document(server: ServerRecord, tool: ToolRecord) -> Iterator[str]:
             description = cast("Mapping[str, Any]", schema).get("description") if isinstance(schema, Mapping) else None
             if isinstance(description, str):
                 yield " ".join(description[:MAX_DESCRIPTION_CHARS].split()[:MAX_PARAMETER_WORDS])
+
+
+def _different(texts: Iterable[str], limit: int) -> Iterator[str]:
+    """The first `limit` different words of `texts`."""
+    return islice(dict.fromkeys(token for text in texts for token in _tokens(text)), limit)
 
 
 def _query_tokens(text: str) -> list[str]:

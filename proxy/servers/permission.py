@@ -1,16 +1,20 @@
 """The one place that decides what an agent may see and call, and when its user is asked first.
 
-Above: every path to a tool (listing, search, description, call, code, pass-through). Below: the configuration.
+Above: every path to a tool (listing, search, description, call, code, pass-through). Below: the configuration, and
+review.py with what differs from what was accepted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from proxy.catalog.lookalikes import plain
 from proxy.catalog.records import ToolRecord
+from proxy.catalog.text import quoted
 from proxy.servers.config import Approve, ServerConfig
+from proxy.servers.review import Review
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,31 +23,43 @@ class Permissions:
 
     servers: Mapping[str, ServerConfig]
     """By name in the configuration."""
+    reviews: Mapping[str, Review] = field(default_factory=dict[str, Review])
+    """What was found of servers, by name; one that is missing has nothing to be withheld."""
+
+    def review(self, server: str) -> Review:
+        """How `server` compares with what was accepted of it."""
+        return self.reviews.get(server, Review())
 
     def refusal(self, server: str, tool: str) -> str | None:
         """Why the server's own `tool` may be neither seen nor called, naming the setting; None when it may.
 
-        Names are quoted with `repr`, which makes control and invisible characters in them visible.
+        The tool's name is quoted so that every character of it can be seen.
         """
         config = self.servers.get(server)
+        if config is not None and config.usable and config.allow == ("*",) and not config.deny:
+            # Nearly every tool, and there may be thousands.
+            return self.review(server).refusal(server, tool)
+        shown = quoted(tool)
         if config is None:
-            return f"{tool!r} of server {server!r} is denied: the configuration has no entry for that server"
+            return f"{shown} of server {server!r} is denied: the configuration has no entry for that server"
         if not config.enabled:
-            return f"{tool!r} of server {server!r} is denied: the server is turned off in its configuration entry"
-        if config.disabled_reason is not None:
+            return f"{shown} of server {server!r} is denied: the server is turned off in its configuration entry"
+        review = self.review(server)
+        if config.disabled_reason is not None and review.withheld is None:
             return (
-                f"{tool!r} of server {server!r} is denied: the configuration entry of the server "
+                f"{shown} of server {server!r} is denied: the configuration entry of the server "
                 f"cannot be used ({config.disabled_reason})"
             )
         for glob in config.deny:
-            if fnmatchcase(tool, glob):
-                return f"{tool!r} of server {server!r} is denied by tools.deny ({glob!r}) in its configuration entry"
+            # A server must not get around it with a name that only looks the same.
+            if fnmatchcase(tool, glob) or fnmatchcase(plain(tool), plain(glob)):
+                return f"{shown} of server {server!r} is denied by tools.deny ({glob!r}) in its configuration entry"
         if not any(fnmatchcase(tool, glob) for glob in config.allow):
             return (
-                f"{tool!r} of server {server!r} is not among tools.allow ({_quoted(config.allow)}) "
+                f"{shown} of server {server!r} is not among tools.allow ({_quoted(config.allow)}) "
                 "in its configuration entry"
             )
-        return None
+        return review.refusal(server, tool)
 
     def approval(self, server: str, tool: ToolRecord) -> str | None:
         """The question for the user before `tool` runs; None when none is needed."""

@@ -80,4 +80,11 @@ class LogRecorder:
             "ms": round(step.duration_ms, 2),
             "error": step.error,
         }
-        logger.info(_ENCODER.encode(line))
+        logger.info(_visible(_ENCODER.encode(line)))
+
+
+def _visible(line: str) -> str:
+    """The same JSON; an error may hold a server's words, and they characters that nobody sees or a terminal obeys."""
+    if line.isprintable():
+        return line
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)

@@ -161,6 +161,18 @@ async def test_a_change_under_open_sessions_holds_on_every_path(
         assert reason in await text(agents.search, "describe_tools", tools=["tools.add"])
 
 
+async def test_a_tool_denied_while_its_user_is_asked_is_not_called(tmp_path: Path) -> None:
+    async with connected(tmp_path, tools=entry("echo")) as agents:
+
+        async def allow(context: Any, params: Any) -> t.ElicitResult:
+            await agents.apply(tools={**entry("echo"), "tools": {"deny": ["delete_*"]}})
+            return t.ElicitResult(action="accept", content={})
+
+        async with Client(agents.app.server, mode="legacy", elicitation_callback=allow) as client:
+            arguments = {"tool": "tools.delete_file", "arguments": {"path": "x"}}
+            assert "tools.deny" in await text(client, "call_tool", **arguments)
+
+
 async def test_a_refused_tool_gives_its_name_to_no_other(tmp_path: Path) -> None:
     """`other` has a tool of the same name, and one whose name is the full name of the refused one."""
     servers = {"tools": entry("echo"), "more": entry("echo")}
