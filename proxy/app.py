@@ -16,7 +16,9 @@ from proxy.catalog.arguments import ArgumentChecker
 from proxy.catalog.cache import ListingCache
 from proxy.endpoint.authentication import agent_label
 from proxy.endpoint.http import Activity, asked_mode, asked_server, build_http
-from proxy.endpoint.modes import DirectMode, Mode, SearchMode, ServerMode
+from proxy.endpoint.modes import DirectMode, Mode, ServerMode
+from proxy.endpoint.resource_server import ResourceServer
+from proxy.endpoint.search_mode import SearchMode
 from proxy.endpoint.server import Endpoint
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError
@@ -28,6 +30,13 @@ from proxy.metatools.pages import PageStore
 from proxy.metatools.using import CallTool, DescribeTools, FinishTask, ReadResult
 from proxy.router.lexical import LexicalRouter
 from proxy.servers.configfile import Configuration, load
+from proxy.servers.login_watch import watch_logins
+from proxy.servers.logins import LoginStore
+from proxy.servers.oauth_tokens import Keyring
+from proxy.servers.orphans import Orphans
+from proxy.servers.pins import PinStore
+from proxy.servers.process import GRACES_S
+from proxy.servers.sealing import Sealer
 from proxy.servers.transports import OpenTransport, open_transport
 from proxy.servers.watch import watch
 from proxy.settings import Settings
@@ -47,13 +56,18 @@ class App:
     calls: ToolCaller
 
 
+def login_store(settings: Settings, environ: Mapping[str, str]) -> LoginStore:
+    """Where the logins to servers are kept; the commands that change them use the same."""
+    return LoginStore(settings.state_dir / "logins", Sealer(settings.state_dir / "secret.key", environ))
+
+
 def build(
     settings: Settings,
     environ: Mapping[str, str],
     *,
     configuration: Configuration | None = None,
     recorders: tuple[Recorder, ...] = (LogRecorder(),),
-    transport: OpenTransport = open_transport,
+    transport: OpenTransport | None = None,
 ) -> App:
     """Wire a gateway. `configuration` stands for the file that `settings.config` names, which is then not watched.
 
@@ -61,13 +75,19 @@ def build(
         ConfigurationError: The file is not usable, or tokens are required and there are none.
     """
     tokens = TokenStore(settings.state_dir / "tokens.json")
-    if not settings.loopback and tokens.empty:
+    resource_server = ResourceServer.of(settings)
+    if settings.guarded and resource_server is None and tokens.empty:
         raise ConfigurationError(
-            f"{settings.host} can be reached by others, so agents need a token and there is none: "
-            "run `toolatlas token create NAME`, or listen on 127.0.0.1"
+            f"{settings.public_url or settings.host} can be reached by others, so agents need a token and there is "
+            "none: run `toolatlas token create NAME`, name an issuer of access tokens with --oauth-issuer, or listen "
+            "on 127.0.0.1"
         )
     first = configuration if configuration is not None else load(settings.config, environ)
-    gateway = Gateway(ListingCache(settings.cache_dir / "listings"), transport, LexicalRouter)
+    logins = login_store(settings, environ)
+    transport = transport or partial(open_transport, orphans=Orphans(GRACES_S), keyring=Keyring(logins))
+    pins = PinStore(settings.state_dir / "pins")
+    listings = ListingCache(settings.cache_dir / "listings")
+    gateway = Gateway(listings, transport, LexicalRouter, pins, roots=not settings.guarded)
     pages = PageStore(settings.page_memory_bytes)
 
     def ended(task: Task) -> None:
@@ -98,23 +118,19 @@ def build(
     def agent_of(context: ServerRequestContext[Any, Any]) -> str:
         return agent_label(context.request.scope) if context.request is not None else "local"
 
-    endpoint = Endpoint(mode_of, agent_of, tasks, recorders, gateway.pool.release)
+    endpoint = Endpoint(gateway, mode_of, agent_of, tasks, recorders, roots=not settings.guarded)
     activity = Activity()
 
     @asynccontextmanager
     async def life() -> AsyncGenerator[None]:
         async with gateway.running(first), anyio.create_task_group() as background:
-
-            def tell() -> None:
-                background.start_soon(endpoint.tell_change)
-
-            gateway.on_change(tell)
             if configuration is None:
                 follow = partial(watch, current=first)
                 background.start_soon(follow, settings.config, environ, gateway.apply, gateway.keep_configuration)
+            background.start_soon(watch_logins, logins.folder, gateway.pool)
             yield
             background.cancel_scope.cancel()
 
     server = endpoint.server()
-    http = build_http(gateway, server, tokens, settings, life, activity)
+    http = build_http(gateway, server, tokens, settings, life, activity, resource_server)
     return App(gateway, server, http, tokens, activity, calls)

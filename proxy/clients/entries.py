@@ -18,6 +18,8 @@ from proxy.servers.entry import KNOWN_KEYS, TRANSPORTS, URL_KEYS
 from proxy.servers.variables import EDITOR_NAMES, PLAIN, REFERENCE
 
 RUNNERS = frozenset(("uvx", "uv", "pipx"))
+NOT_ALIKE = frozenset({"oauth"})
+"""Keys that mean something else, or are written otherwise, in the files of clients."""
 RELATIVE = ("./", "../", ".\\", "..\\")
 
 
@@ -49,7 +51,7 @@ def normalise(name: str, given: Entry, folder: Path | None) -> Found:
         entry["start_timeout_s"] = fields["start_timeout_s"]
     if folder is not None:
         _anchor(entry, folder)
-    unknown = sorted(key for key in fields if key not in KNOWN_KEYS)
+    unknown = sorted(key for key in fields if key not in KNOWN_KEYS or key in NOT_ALIKE)
     foreign = tuple(dict.fromkeys(_foreign(entry)))
     warnings = [f"not taken over, as the gateway has nothing like it: {', '.join(unknown)}"] if unknown else []
     if foreign:

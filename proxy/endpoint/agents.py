@@ -5,6 +5,7 @@ Above: server.py. Below: the SDK's connection and request context.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,7 +17,7 @@ from mcp.shared.dispatcher import CallOptions, Outbound, ProgressFnT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from proxy.metatools.base import Caller
-from proxy.servers.origin import LEVELS, Ask, Origin
+from proxy.servers.origin import LEVELS, Ask, Origin, passed_on
 from proxy.tasks import Task, TaskStore
 
 Context = ServerRequestContext[Any, Any]
@@ -81,8 +82,12 @@ def capabilities_of(context: Context) -> dict[str, Any]:
 class Agents:
     """Turns requests into callers, and keeps the sessions of the initialize era."""
 
-    def __init__(self, agent_of: Callable[[Context], str], tasks: TaskStore, release: Callable[[str], None]) -> None:
-        """`release` is told the key of a session that is over."""
+    def __init__(
+        self, agent_of: Callable[[Context], str], tasks: TaskStore, release: Callable[[str], None], *, roots: bool
+    ) -> None:
+        """`release` is told the key of a session that is over. `roots` says whether agents may tell servers their
+        roots: these are folders of this machine, so only its own users may."""
+        self._roots = roots
         self._agent_of = agent_of
         self._tasks = tasks
         self._release = release
@@ -98,7 +103,8 @@ class Agents:
         session = connection.state.get("toolatlas.session")
         if session is None:
             given = cast(dict[str, Any], declared) if isinstance(declared, dict) else capabilities_of(context)
-            session = connection.state["toolatlas.session"] = Session(f"session-{id(connection):x}", given)
+            session = Session(f"session-{secrets.token_hex(8)}", passed_on(given, self._roots))
+            connection.state["toolatlas.session"] = session
             connection.exit_stack.callback(self._end, session)
         return session
 
@@ -138,10 +144,11 @@ class Agents:
         return Origin(
             # Without sessions the credential is what keeps two agents' own connections apart.
             session=f"agent-{agent}",
+            one_agent=False,
             modern=True,
             ask=ask,
             tell=link.tell,
-            capabilities=capabilities_of(context),
+            capabilities=passed_on(capabilities_of(context), self._roots),
             log_level=level if level in LEVELS else None,
             headers=headers,
         )

@@ -88,7 +88,7 @@ def listed(catalog: Catalog, method: str, params: Mapping[str, Any]) -> dict[str
             for raw in (server.listing.templates if server.listing is not None else ())
         ]
     cursor = params.get("cursor", "0")
-    if not isinstance(cursor, str) or not cursor.isdecimal():
+    if not isinstance(cursor, str) or not (cursor.isdecimal() and len(cursor) < 10):
         raise InvalidArguments("cursor: this is none that was given out; list again from the start")
     start, end = int(cursor), int(cursor) + PAGE
     more = {"nextCursor": str(end)} if end < len(items) else {}

@@ -92,6 +92,8 @@ class Changes:
         self._followers: dict[Follower, None] = {}
         self._catalog = Catalog()
         self._pending: set[tuple[str, str, str]] = set()
+        self._updates: set[tuple[Follower, str]] = set()
+        """What is to be told in a moment, once for all notices until then."""
         pool.on_notice = self._notice
 
     @contextmanager
@@ -113,10 +115,10 @@ class Changes:
         if address in follower.resources.values():
             return
         subscription = await self._pool.subscribe(server, uri, origin)
-        if follower in self._followers:
+        if follower in self._followers and subscription not in follower.resources:
             follower.resources[subscription] = address
         else:
-            # It left while the server was being asked.
+            # It left while the server was being asked, or asked for the same in two ways.
             await self._pool.unsubscribe(subscription)
 
     async def unsubscribe(self, follower: Follower, address: str) -> None:
@@ -165,8 +167,15 @@ class Changes:
             for subscription, address in follower.resources.items():
                 # A server may name a part of what is followed.
                 if subscription.key == notice.key and uri.startswith(subscription.uri):
-                    changed = ResourceUpdated(address + uri[len(subscription.uri) :])
-                    self._pool.start_soon(self._heard, follower, changed)
+                    told = (follower, address + uri[len(subscription.uri) :])
+                    if told not in self._updates:
+                        self._updates.add(told)
+                        self._pool.start_soon(self._tell_update, *told)
+
+    async def _tell_update(self, follower: Follower, address: str) -> None:
+        await anyio.sleep(DEBOUNCE_S)
+        self._updates.discard((follower, address))
+        await self._heard(follower, ResourceUpdated(address))
 
     def _tell(self, event: ServerEvent, concerns: Callable[[Follower], bool]) -> None:
         for follower in self._followers:

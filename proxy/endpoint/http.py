@@ -24,7 +24,7 @@ from proxy import __version__
 from proxy.endpoint.authentication import BearerGate
 from proxy.endpoint.resource_server import ResourceServer
 from proxy.endpoint.shown_schemas import ServedAt
-from proxy.endpoint.stale import StaleSession
+from proxy.endpoint.stale import SESSION_HEADER, StaleSession
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import GatewayError
 from proxy.gateway import Gateway
@@ -143,7 +143,8 @@ class _KnownServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name = scope["path_params"].get("server")
-        if name is not None:
+        # A session goes on without its server: replies, cancellations and its end still have to arrive.
+        if name is not None and not any(header == SESSION_HEADER for header, _ in scope["headers"]):
             try:
                 self._gateway.catalog.server(name)
             except GatewayError as error:

@@ -15,7 +15,7 @@ from proxy.catalog.purpose import index_lines
 from proxy.catalog.records import ServerRecord
 from proxy.endpoint import aggregate
 from proxy.endpoint.shown_tools import DirectTools, passed_through
-from proxy.errors import InvalidArguments
+from proxy.errors import InvalidArguments, UnknownName
 from proxy.gateway import Gateway
 from proxy.metatools.base import Caller
 from proxy.metatools.calling import ToolCaller
@@ -130,7 +130,11 @@ class ServerMode:
 
     @property
     def server(self) -> str:
-        return self._gateway.catalog.server(self._name).name
+        try:
+            return self._gateway.catalog.server(self._name).name
+        except UnknownName:
+            # Removed while sessions to it are open; whatever is asked says so.
+            return self._name
 
     async def record(self) -> ServerRecord:
         """The server, listed now if it never was.
@@ -154,7 +158,9 @@ class ServerMode:
     async def call(
         self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
     ) -> dict[str, Any]:
-        tool = self._gateway.catalog.own_tool(await self.record(), name)
+        server = await self.record()
+        # Only now: listing the server has replaced the catalogue.
+        tool = self._gateway.catalog.own_tool(server, name)
         task()
         return await self._caller.call(tool, arguments, caller, check=False, params=params)
 

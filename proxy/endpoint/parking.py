@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -46,7 +45,6 @@ class ParkableCall:
         self.working: Any = None
         """Whatever the caller of `begin` wants to find again."""
         self.scope = anyio.CancelScope()
-        self.since = 0.0
         self._open: dict[str, _Question] = {}
         self._keys = itertools.count(1)
         self._changed = anyio.Event()
@@ -108,9 +106,8 @@ class ParkableCall:
 class Parking:
     """The calls of one gateway process that wait for replies."""
 
-    def __init__(self, start_soon: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, start_soon: Callable[..., None]) -> None:
         self._start_soon = start_soon
-        self._clock = clock
         self._waiting: dict[str, ParkableCall] = {}
 
     def taken_up(self, again: ParkableCall, resumed: Mapping[str, Any]) -> ParkableCall | None:
@@ -123,7 +120,6 @@ class Parking:
         state = resumed.get("requestState")
         if not isinstance(state, str) or not state.startswith(PREFIX):
             return None
-        self._forget_old()
         call = self._waiting.get(state)
         if call is None or (call.agent, call.what) != (again.agent, again.what):
             raise Denied(
@@ -146,19 +142,17 @@ class Parking:
             raise
         if result is not None:
             return result
-        self._forget_old()
         mine = sum(each.agent == call.agent for each in self._waiting.values())
         if mine >= MAX_PARKED_OF_AGENT or len(self._waiting) >= MAX_PARKED:
             call.scope.cancel()
             raise Denied("too many calls wait for replies to questions of servers; reply to some, then call again")
         handle = PREFIX + secrets.token_urlsafe(24)
-        call.since = self._clock()
         self._waiting[handle] = call
+        self._start_soon(self._expire, handle, call)
         return {"resultType": "input_required", "inputRequests": call.questions(), "requestState": handle}
 
-    def _forget_old(self) -> None:
-        oldest_allowed = self._clock() - KEEP_S
-        for handle, call in list(self._waiting.items()):
-            if call.since < oldest_allowed:
-                call.scope.cancel()
-                del self._waiting[handle]
+    async def _expire(self, handle: str, call: ParkableCall) -> None:
+        await anyio.sleep(KEEP_S)
+        if self._waiting.get(handle) is call:
+            del self._waiting[handle]
+            call.scope.cancel()

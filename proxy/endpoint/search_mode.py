@@ -81,7 +81,7 @@ class SearchMode(ManyServers):
         current = self._tasks.get(caller.agent, task_id) if task_id is not None else task()
         if caller.origin.modern and task_id is not None:
             # Without sessions, a task that is carried on is what has stateful servers of its own.
-            caller = replace(caller, origin=replace(caller.origin, session=current.id))
+            caller = replace(caller, origin=replace(caller.origin, session=current.id, one_agent=True))
         result = await metatool.run(Request(current, caller, given, params))
         if result.get("resultType") == "input_required":
             return result

@@ -53,11 +53,13 @@ class Endpoint:
         agent_of: Callable[[Context], str],
         tasks: TaskStore,
         recorders: tuple[Recorder, ...],
+        *,
+        roots: bool,
     ) -> None:
         self._pool = gateway.pool
         self._schema = partial(shown_schema, gateway)
         self._mode_of = mode_of
-        self._agents = Agents(agent_of, tasks, gateway.pool.release)
+        self._agents = Agents(agent_of, tasks, gateway.pool.release, roots=roots)
         self._parking = Parking(gateway.pool.start_soon)
         self._calls = ToolCalls(self._agents, self._parking, recorders)
         self._changes = Changes(gateway.pool)
@@ -84,7 +86,7 @@ class Endpoint:
             if ctx.method == "notifications/roots/list_changed" and not is_modern(ctx):
                 self._pool.start_soon(self._pool.roots_changed, self._agents.session(ctx).key)
             return await call_next(ctx)
-        if ctx.method in ("ping", "subscriptions/listen"):
+        if ctx.method in ("ping", "subscriptions/listen") or _not_shared(ctx):
             return await call_next(ctx)
         mode = self._mode_of(ctx)
         if ctx.method in ("initialize", "server/discover"):
@@ -95,7 +97,7 @@ class Endpoint:
             link = Link(ctx)
             tools = mode.list_tools(self._agents.caller(ctx, link, {}, link.ask))
             return _enveloped(ctx, {"tools": await _as_protocol_error(tools)})
-        if ctx.method in OF_SESSION and not is_modern(ctx):
+        if ctx.method in OF_SESSION:
             return await _as_protocol_error(self._set(ctx, mode))
         relayed = await _as_protocol_error(self._relay(ctx, mode))
         return await call_next(ctx) if relayed is None else _enveloped(ctx, relayed)
@@ -108,9 +110,10 @@ class Endpoint:
         if context.method == "initialize":
             session = self._agents.session(context, cast(dict[str, Any], context.params or {}).get("capabilities"))
             connection = connection_of(context)
-            follower = Follower(OnSession(connection), session.key, mode.server, mode.tools_change)
-            connection.exit_stack.enter_context(self._changes.follow(follower))
-            connection.state["toolatlas.follower"] = follower
+            if "toolatlas.follower" not in connection.state:
+                follower = Follower(OnSession(connection), session.key, mode.server, mode.tools_change)
+                connection.exit_stack.enter_context(self._changes.follow(follower))
+                connection.state["toolatlas.follower"] = follower
         return introduction
 
     async def _relay(self, context: Context, mode: Mode) -> dict[str, Any] | None:
@@ -121,7 +124,9 @@ class Endpoint:
         what = (mode.label, mode.server, context.method, {k: v for k, v in params.items() if k != "_meta"})
         call = ParkableCall(self._agents.label(context), what)
         if (waiting := self._parking.taken_up(call, resumed)) is not None:
+            cast(Link, waiting.working).context = context
             return await self._parking.answer(waiting)
+        call.working = link
         caller = self._agents.caller(context, link, resumed, call.ask)
         relay = partial(_relayed, mode, context.method, params, caller)
         if not caller.origin.capabilities:
@@ -190,6 +195,12 @@ async def _relayed(mode: Mode, method: str, params: dict[str, Any], caller: Any)
     result = await mode.relay(method, params, caller)
     assert result is not None, "every mode passes on what a server may answer with a question"
     return result
+
+
+def _not_shared(context: Context) -> bool:
+    """What a server keeps for a connection, which here is that of many agents: in 2026-07-28 no agent sets such a
+    thing, and tasks of one would be open to all."""
+    return context.method.startswith("tasks/") or (is_modern(context) and context.method in OF_SESSION)
 
 
 def _enveloped(context: Context, result: dict[str, Any]) -> dict[str, Any]:

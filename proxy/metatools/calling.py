@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.catalog.arguments import ArgumentChecker
 from proxy.catalog.records import ToolRecord
-from proxy.errors import UnknownName
+from proxy.errors import Denied, UnknownName
 from proxy.gateway import Gateway
 from proxy.metatools.approval import Approvals
 from proxy.metatools.base import Caller
@@ -53,12 +53,15 @@ class ToolCaller:
             if asking is not None:
                 return asking
             resumed = self._approvals.left_for_server(caller)
+            # The user may have taken minutes, in which the configuration or the tool became another.
+            if (refusal := self._gateway.permissions.refusal(tool.server, tool.name)) is not None:
+                raise Denied(refusal)
         config = self._gateway.pool.configs.get(tool.server)
         if config is None:
             raise UnknownName(f"server '{tool.server}' is not configured any more; search again")
         sent: dict[str, Any] = {**(params or {}), "name": tool.name, **resumed}
         if arguments is not None:
-            sent["arguments"] = dict(arguments)
+            sent["arguments"] = arguments
         call = Call(
             "tools/call",
             sent,

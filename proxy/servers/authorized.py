@@ -14,6 +14,7 @@ from mcp.types import JSONRPC_VERSION
 
 from proxy.errors import GatewayError, ServerDown
 from proxy.servers.config import ServerConfig
+from proxy.servers.flights import note_session_lost
 from proxy.servers.oauth_tokens import LoginNeeded, Tokens
 
 # Connecting may be slow behind a VPN; reading has no limit here, since calls carry their own.
@@ -64,6 +65,8 @@ class ServerClient(httpx2.AsyncClient):
             await response.aclose()
             return self._fail(request, self._refusal())
         self._accepted = self._accepted or response.status_code != 401
+        if response.status_code == 404 and "mcp-session-id" in request.headers:
+            note_session_lost()
         return response
 
     async def _authorized(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:

@@ -6,7 +6,7 @@ Above: supervisor.py, which owns its lifetime. Below: peer.py, which speaks with
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -15,7 +15,6 @@ import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.client._probe import negotiate_auto
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -25,6 +24,7 @@ from proxy.catalog.text import one_line
 from proxy.errors import CallTimeout, GatewayError, ProtocolFault, ServerDown
 from proxy.servers.config import ServerConfig
 from proxy.servers.flights import Call, Flights
+from proxy.servers.listening import announced, keep_listening
 from proxy.servers.origin import LEVELS, Origin
 from proxy.servers.peer import PeerSession, addressed
 from proxy.servers.transports import Channel, OpenTransport
@@ -46,6 +46,10 @@ class Terms:
     """The server has put a question."""
 
 
+class SessionLost(ProtocolFault):
+    """The server has forgotten the session and refused the request unseen."""
+
+
 class ServerConnection:
     """An initialised session. Made by `connect`; usable until `channel.closed`."""
 
@@ -57,6 +61,7 @@ class ServerConnection:
         dispatcher: JSONRPCDispatcher,
         flights: Flights,
         tasks: TaskGroup,
+        terms: Terms,
     ) -> None:
         self.config = config
         self.channel = channel
@@ -64,6 +69,7 @@ class ServerConnection:
         self._dispatcher = dispatcher
         self._flights = flights
         self._tasks = tasks
+        self._on_notice = terms.on_notice
         self._log_level: str | None = None
         self._subscriptions: dict[str, anyio.CancelScope] = {}
 
@@ -92,7 +98,7 @@ class ServerConnection:
 
         Raises:
             CallTimeout: Neither an answer nor progress for `call.timeout_s`, open questions to the agent aside.
-            ProtocolFault: The server answered with a JSON-RPC error.
+            ProtocolFault: The server answered with a JSON-RPC error; SessionLost when it was refused unseen.
             ServerDown: The connection ended before an answer came.
         """
         if call.origin is not None and call.origin.log_level is not None:
@@ -107,7 +113,8 @@ class ServerConnection:
             except MCPError as error:
                 if error.code == types.CONNECTION_CLOSED:
                     raise ServerDown(self.config.name, f"the connection to '{self.config.name}' ended") from error
-                raise ProtocolFault(self.config.name, error.message, code=error.code, data=error.error.data) from error
+                kind = SessionLost if flight.session_lost else ProtocolFault
+                raise kind(self.config.name, error.message, code=error.code, data=error.error.data) from error
             await flight.told()
             return result
         raise CallTimeout(
@@ -116,11 +123,18 @@ class ServerConnection:
             f"and the call was cancelled; its limit is timeout_s in its configuration entry",
         )
 
-    async def ping(self, timeout_s: float) -> None:
-        """Raise as `request` does when the server no longer answers. An error is an answer: not all know `ping`."""
+    async def ping(self, timeout_s: float) -> bool:
+        """Whether the server still knows this session. An error is an answer too: not all know `ping`.
+
+        Raises:
+            CallTimeout, ServerDown: As `request` does, when it no longer answers.
+        """
         method = "server/discover" if self.modern else "ping"
-        with suppress(ProtocolFault):
+        try:
             await self.request(Call(method, {}, timeout_s))
+        except ProtocolFault as fault:
+            return not isinstance(fault, SessionLost)
+        return True
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification; one that cannot be delivered is dropped."""
@@ -151,7 +165,7 @@ class ServerConnection:
     async def _set_log_level(self, level: str, timeout_s: float) -> None:
         """A server of the initialize era has one level for the connection: that of its agent, or where agents share it
         the least severe that any of them asked for."""
-        if self.modern or "logging" not in self.capabilities or level == self._log_level:
+        if level == self._log_level or self.modern or "logging" not in self.capabilities:
             return
         shared = not self._flights.private
         if shared and self._log_level is not None and LEVELS.index(level) > LEVELS.index(self._log_level):
@@ -161,17 +175,26 @@ class ServerConnection:
             await self.request(Call("logging/setLevel", {"level": level}, timeout_s))
 
     async def _follow(self, uri: str, scope: anyio.CancelScope, ready: anyio.Event) -> None:
+        async def missed() -> None:
+            await self._on_notice("notifications/resources/updated", {"uri": uri})
+
         with scope:
             try:
-                async with listen(self._session, resource_subscriptions=[uri]) as events:
-                    ready.set()
-                    # What they say arrives as notifications as well, which is where it is passed on.
-                    async for _ in events:
-                        pass
-            except (MCPError, SubscriptionLost, ListenNotSupportedError, TimeoutError):
-                self._subscriptions.pop(uri, None)
+                await keep_listening(self._session, {"resource_subscriptions": [uri]}, ready.set, missed)
+                del self._subscriptions[uri]
             finally:
                 ready.set()
+
+    async def listen_for_lists(self) -> None:
+        """A 2026-07-28 server tells of changes of its lists only on a stream that was asked for."""
+
+        async def missed() -> None:
+            # Enough for the server to be listed anew, with all that it has.
+            await self._on_notice("notifications/tools/list_changed", {})
+
+        if self.modern and (kinds := announced(self.capabilities)):
+            wanted = {f"{kind}_list_changed": True for kind in kinds}
+            await keep_listening(self._session, wanted, lambda: None, missed)
 
 
 @asynccontextmanager
@@ -197,9 +220,8 @@ async def connect(
                     await negotiate_auto(session)
                     start.deadline = math.inf
                     async with anyio.create_task_group() as tasks:
-                        connection = ServerConnection(config, channel, session, dispatcher, flights, tasks)
-                        if connection.modern and (kinds := _announced(connection.capabilities)):
-                            tasks.start_soon(_listen, session, kinds)
+                        connection = ServerConnection(config, channel, session, dispatcher, flights, tasks, terms)
+                        tasks.start_soon(connection.listen_for_lists)
                         yield connection
                         tasks.cancel_scope.cancel()
     except TimeoutError as error:
@@ -207,29 +229,6 @@ async def connect(
         raise ServerDown(config.name, _down(config, reason, channel)) from error
     except Exception as error:
         raise ServerDown(config.name, _down(config, _reason(error), channel)) from error
-
-
-async def _listen(session: PeerSession, kinds: Set[str]) -> None:
-    """A 2026-07-28 server tells of changes only on a stream that was asked for; they arrive as notifications too."""
-    with suppress(MCPError, SubscriptionLost, ListenNotSupportedError, TimeoutError):
-        async with listen(
-            session,
-            tools_list_changed="tools" in kinds,
-            prompts_list_changed="prompts" in kinds,
-            resources_list_changed="resources" in kinds,
-        ) as events:
-            async for _ in events:
-                pass
-
-
-def _announced(capabilities: Mapping[str, Any]) -> frozenset[str]:
-    """Of which lists the server says that it tells changes."""
-    found: set[str] = set()
-    for kind in ("tools", "prompts", "resources"):
-        declared = capabilities.get(kind)
-        if isinstance(declared, Mapping) and cast(Mapping[str, Any], declared).get("listChanged"):
-            found.add(kind)
-    return frozenset(found)
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+import httpx2
 from rapidfuzz import fuzz, process
 
 from proxy.servers.config import Approve, Isolation, OAuthConfig, OnChange, OnNew, ServerConfig, TransportKind
@@ -148,9 +149,9 @@ class EntryReader:
     def url(self, key: str) -> str:
         before = len(self.problems)
         url = self.expanded(key, self.text(key).strip())
-        with suppress(ValueError):
+        with suppress(ValueError, httpx2.InvalidURL):
             parts = urlsplit(url)
-            if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and httpx2.URL(url).host:
                 return url
         if key in self.fields and len(self.problems) == before:
             self.problems.append(f"'{key}' has to begin with http:// or https:// and name a host, but does not")

@@ -8,7 +8,7 @@ connection that one agent has to itself, or that one agent alone has used, gives
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +46,8 @@ class Flight:
     def __init__(self, call: Call) -> None:
         self.call = call
         self.limit = anyio.CancelScope(deadline=anyio.current_time() + call.timeout_s)
+        self.session_lost = False
+        """The transport was told that the server does not know the session any more."""
         self._questions = 0
         self._telling = 0
         self._all_told: anyio.Event | None = None
@@ -89,14 +91,42 @@ class Flight:
             self.limit.deadline = anyio.current_time() + self.call.timeout_s
 
 
+def note_session_lost() -> None:
+    """Called where a request is sent: its answer said that the session is gone."""
+    if (flight := _CURRENT.get()) is not None:
+        flight.session_lost = True
+
+
+@dataclass(frozen=True, slots=True)
+class Addressee:
+    """The agent that a server means, and its calls that can be the cause: one where that is known."""
+
+    origin: Origin
+    flights: tuple[Flight, ...]
+
+    @contextmanager
+    def questioned(self) -> Generator[None]:
+        with ExitStack() as all_of_them:
+            for flight in self.flights:
+                all_of_them.enter_context(flight.questioned())
+            yield
+
+    @contextmanager
+    def telling(self) -> Generator[None]:
+        with ExitStack() as all_of_them:
+            for flight in self.flights:
+                all_of_them.enter_context(flight.telling())
+            yield
+
+
 class Flights:
     """All of one connection."""
 
     def __init__(self, owner: Origin | None) -> None:
         self.private = owner is not None
         self._under_way: dict[int, Flight] = {}
-        self._served: set[str] = set()
-        """Sessions of all agents that have used this connection."""
+        self._agents: set[object] = set()
+        """Who has used this connection, up to two."""
         self._last = owner
 
     @staticmethod
@@ -108,7 +138,8 @@ class Flights:
     def started(self, call: Call) -> Generator[Flight]:
         flight = Flight(call)
         if call.origin is not None:
-            self._served.add(call.origin.session)
+            if len(self._agents) < 2:
+                self._agents.add(call.origin.session if call.origin.one_agent else flight)
             self._last = call.origin
         token = _CURRENT.set(flight)
         self._under_way[id(flight)] = flight
@@ -118,28 +149,23 @@ class Flights:
             del self._under_way[id(flight)]
             _CURRENT.reset(token)
 
-    def asked(self) -> tuple[Origin, Flight | None] | None:
-        """The agent that a question is for, if that is certain, and the call it is part of, if one is under way."""
+    def addressee(self) -> Addressee | None:
+        """The agent that a question or message is for, if that is certain."""
         flight = _CURRENT.get()
         if flight is not None and flight.call.origin is not None:
-            return flight.call.origin, flight
-        if self._last is None or (not self.private and len(self._served) > 1):
+            return Addressee(flight.call.origin, (flight,))
+        under_way = [each for each in self._under_way.values() if each.call.origin is not None]
+        latest = under_way[-1].call.origin if under_way else self._last
+        if latest is None or not (self.private or len(self._agents) == 1):
             return None
-        under_way = [flight for flight in self._under_way.values() if flight.call.origin is not None]
-        if under_way:
-            latest = under_way[-1]
-            assert latest.call.origin is not None
-            return latest.call.origin, latest
-        return self._last, None
+        if not latest.one_agent and len(under_way) != 1:
+            return None
+        return Addressee(latest, tuple(under_way))
 
-    def heard(self) -> tuple[Origin, Flight | None] | None:
-        """The agent that a message is for: as for a question, or the only agent with calls under way."""
-        if (certain := self.asked()) is not None:
+    def hearer(self) -> Addressee | None:
+        """The agent that a log message is for: as for a question, or else the only one with calls under way."""
+        if (certain := self.addressee()) is not None:
             return certain
-        flights = [flight for flight in self._under_way.values() if flight.call.origin is not None]
-        sessions = {flight.call.origin.session for flight in flights if flight.call.origin is not None}
-        if len(sessions) != 1:
-            return None
-        origin = flights[-1].call.origin
-        assert origin is not None
-        return origin, flights[-1]
+        under_way = [(each, each.call.origin) for each in self._under_way.values() if each.call.origin is not None]
+        agents = {origin.session if origin.one_agent else id(each) for each, origin in under_way}
+        return Addressee(under_way[-1][1], tuple(each for each, _ in under_way)) if len(agents) == 1 else None

@@ -23,6 +23,8 @@ from pydantic import ValidationError
 from proxy.catalog.text import one_line
 from proxy.errors import InvalidArguments
 
+SHALLOW = 200
+"""Objects and arrays in a message that cannot be too deep, however they lie in each other."""
 _ID = r'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
 _VERSION = r'"jsonrpc"\s*:\s*"2\.0"\s*'
 _OUTCOME = r'"(?:result|error)"\s*:'
@@ -87,16 +89,21 @@ class ExactWriter:
 
 
 def _not_exact(message: JSONRPCMessage) -> str | None:
+    content: object = getattr(message, "params", None) or getattr(message, "result", None)
     try:
-        message.model_dump_json(by_alias=True, exclude_unset=True)
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        text.encode()
+        if text.count("{") + text.count("[") > SHALLOW:
+            # Only now can it be deeper than the SDK writes.
+            message.model_dump_json(by_alias=True, exclude_unset=True)
+    except UnicodeEncodeError:
+        return "they hold half of a surrogate pair, which is no character"
     except (ValueError, RecursionError) as error:
-        if "surrogates not allowed" in str(error):
-            return "they hold half of a surrogate pair, which is no character"
+        if "JSON compliant" in str(error):
+            return "they hold a number that is none or beyond the range of a double"
         if "depth" in str(error) or isinstance(error, RecursionError):
             return "they are nested more than 250 levels deep"
         return one_line(str(error), 200)
-    if not _finite(getattr(message, "params", None) or getattr(message, "result", None)):
-        return "they hold a number that is none or beyond the range of a double"
     return None
 
 

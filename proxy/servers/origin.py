@@ -29,6 +29,8 @@ QUESTIONS: Mapping[str, str] = {
 }
 """What a server may ask, and the capability of the agent that allows it."""
 
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Severities of log messages, the least severe first."""
 
@@ -38,13 +40,16 @@ class Origin:
     """One agent at the time of one request."""
 
     session: str
-    """Whose own connections to use. Two requests with one session are of one agent."""
+    """Whose own connections to use."""
     modern: bool
     """Speaks 2026-07-28: a question that the server returns is passed on, and the agent calls again with the reply."""
     ask: Ask
     tell: Tell
+    one_agent: bool = True
+    """Whether two requests with this session are certainly of one agent. In the era without sessions they are only when
+    they carry on one task; a credential may be that of several programs."""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """As the agent declared them."""
+    """What a server may rely on, of what the agent declared."""
     log_level: str | None = None
     """The least severe log message it asked for. None: an initialize-era agent gets what the server sends of itself,
     one of 2026-07-28 gets none."""
@@ -71,7 +76,19 @@ class Origin:
                 raise MCPError(types.INVALID_PARAMS, f"the agent behind this call does not support {kind} elicitation")
 
 
-def asked_of(capabilities: Mapping[str, Any], roots: bool) -> dict[str, Any]:
-    """The part of an agent's capabilities that a server may rely on; roots only where the configuration lets them."""
-    wanted = [*(name for name in QUESTIONS.values() if name != "roots" or roots)]
-    return {name: capabilities[name] for name in wanted if isinstance(capabilities.get(name), Mapping)}
+def asked_of(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What an agent can be asked."""
+    return {name: capabilities[name] for name in QUESTIONS.values() if isinstance(capabilities.get(name), Mapping)}
+
+
+def passed_on(capabilities: Mapping[str, Any], roots: bool) -> dict[str, Any]:
+    """An agent's capabilities as far as they hold through a gateway: not for tasks, which a server that many agents
+    share cannot tell apart, and for roots only where agents may name folders of this machine."""
+    rest = {name: value for name, value in capabilities.items() if name not in ("tasks", "extensions")}
+    extensions = capabilities.get("extensions")
+    if isinstance(extensions, Mapping):
+        known = cast(Mapping[str, Any], extensions)
+        rest["extensions"] = {name: value for name, value in known.items() if name != TASKS_EXTENSION}
+    if not roots:
+        rest.pop("roots", None)
+    return rest

@@ -54,8 +54,8 @@ _DONE_BELOW = frozenset({"notifications/cancelled", "notifications/progress"})
 """The dispatcher has acted on these already."""
 
 SEVERAL_AGENTS = (
-    "several agents use this connection, so it is not known whom to ask; "
-    "from the next call on each agent that can answer has a connection of its own"
+    "several agents or calls use this connection, so it is not known whom to ask. By default each agent that can "
+    "answer has a connection of its own from the next call on: call again"
 )
 
 
@@ -88,20 +88,16 @@ class PeerSession(ClientSession):
         if method not in QUESTIONS:
             raise MCPError(types.METHOD_NOT_FOUND, f"the gateway does not answer {method}")
         self._on_asked()
-        addressee = self._flights.asked()
+        addressee = self._flights.addressee()
         if addressee is None or (method == "roots/list" and not self._flights.private):
             # Roots are of one agent, and a server keeps them for the connection.
             raise MCPError(types.INVALID_REQUEST, f"{method} was not passed on: {SEVERAL_AGENTS}")
-        origin, flight = addressee
-        question = _without_token(params or {})
+        question, origin = _without_token(params or {}), addressee.origin
         origin.check(method, question)
         wants_progress = "progressToken" in ((params or {}).get("_meta") or {})
         try:
-            with anyio.fail_after(ANSWER_WITHIN_S):
-                if flight is None:
-                    return await origin.ask(method, question, dctx.progress if wants_progress else None)
-                with flight.questioned():
-                    return await origin.ask(method, question, dctx.progress if wants_progress else None)
+            with anyio.fail_after(ANSWER_WITHIN_S), addressee.questioned():
+                return await origin.ask(method, question, dctx.progress if wants_progress else None)
         except TimeoutError:
             text = f"the agent did not answer {method} within {ANSWER_WITHIN_S:g} s"
             raise MCPError(types.REQUEST_TIMEOUT, text) from None
@@ -114,18 +110,13 @@ class PeerSession(ClientSession):
         if method in NOTICES:
             await self._on_notice(method, params or {})
             return
-        addressee = self._flights.heard()
+        is_log = method == "notifications/message"
+        addressee = self._flights.hearer() if is_log else self._flights.addressee()
         if addressee is None:
             logger.debug("a %s of a server belongs to no call that is known and was dropped", method)
-            return
-        origin, flight = addressee
-        if method == "notifications/message" and not origin.wants((params or {}).get("level")):
-            return
-        if flight is None:
-            await origin.tell(method, params or {})
-        else:
-            with flight.telling():
-                await origin.tell(method, params or {})
+        elif not is_log or addressee.origin.wants((params or {}).get("level")):
+            with addressee.telling():
+                await addressee.origin.tell(method, params or {})
 
 
 def addressed(call: Call, protocol_version: str, options: CallOptions) -> dict[str, Any]:
@@ -155,12 +146,14 @@ def _repeated(call: Call, params: Mapping[str, Any]) -> dict[str, str]:
     """What of a request has to stand in its headers too."""
     headers: dict[str, str] = {}
     name = params.get(NAME_BEARING_METHODS.get(call.method, ""))
+    given = params.get("arguments")
+    arguments = cast(dict[str, Any], given) if isinstance(given, dict) else {}
     wanted = x_mcp_header_map(dict(call.input_schema)) if call.input_schema is not None else {}
     try:
         if isinstance(name, str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
         if wanted:
-            headers |= mcp_param_headers(wanted, params.get("arguments") or {})
+            headers |= mcp_param_headers(wanted, arguments)
     except UnicodeEncodeError as error:
         raise InvalidArguments(
             "a name or argument holds half a surrogate pair, which is no text; send it whole"

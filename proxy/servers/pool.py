@@ -34,6 +34,11 @@ logger = logging.getLogger("toolatlas.servers")
 
 OnListing = Callable[[ServerConfig, Listing], None]
 
+GOODBYE_S = 3.0
+"""What the servers get together to hear that the gateway ends."""
+MAX_OWN = 4
+"""Connections of one agent to one server, which differ by the headers that are passed on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:
@@ -87,6 +92,11 @@ class Pool:
             try:
                 yield
             finally:
+                # Cancelled they would not say goodbye, and a server over HTTP would keep a session for nobody.
+                with anyio.move_on_after(GOODBYE_S, shield=True):
+                    async with anyio.create_task_group() as ending:
+                        for supervisor in self._supervisors.values():
+                            ending.start_soon(supervisor.stop)
                 tasks.cancel_scope.cancel()
 
     @property
@@ -118,7 +128,7 @@ class Pool:
         self._configs = dict(configs)
         self._sharing.asking |= {configs[name].identity for name in asking}
         for key in gone:
-            self.start_soon(self._supervisors.pop(key).stop)
+            self._replace(key)
         self._relisting.list_first(unlisted)
         self._relisting.confirm(name for name in configs if name in stale)
 
@@ -139,7 +149,12 @@ class Pool:
             Denied: Switched off.
             ServerError: It failed; see `Supervisor.request`.
         """
-        return await answered(name, self._supervisor(self._key(name, call.origin), call.origin).request, call)
+
+        async def send(call: Call) -> dict[str, Any]:
+            # Looked up again in each round of questions: the configuration may have changed meanwhile.
+            return await self._supervisor(self._key(name, call.origin), call.origin).request(call)
+
+        return await answered(name, send, call)
 
     async def subscribe(self, name: str, uri: str, origin: Origin) -> Subscription:
         """Follow a resource: `on_notice` tells of its changes until `unsubscribe`. Raises as `request` does."""
@@ -246,12 +261,26 @@ class Pool:
             self._relisting.note_change(key.name)
         self.on_notice(Notice(key, method, params))
 
+    def _replace(self, key: Key) -> None:
+        """End a connection whose entry has changed; what is followed on it is followed on its successor."""
+        old = self._supervisors.pop(key)
+        self.start_soon(old.stop)
+        uris = {subscription.uri for subscription in self._followed if subscription.key == key}
+        if uris and self.can_be_listed(key.name):
+            self._supervisor(key, old.owner).follow(uris)
+
     def _forget_unused(self, key: Key) -> None:
-        """Tokens that are forwarded change in time; a connection for the last one is of no more use."""
+        """Agents' own connections that have ended by themselves, and the oldest of one agent that has too many: tokens
+        that are forwarded change in time."""
+        mine: list[tuple[float, Key]] = []
         for other, supervisor in list(self._supervisors.items()):
-            same_agent = other.name == key.name and other.session == key.session
-            if same_agent and supervisor.state.phase in (Phase.ASLEEP, Phase.DOWN):
-                del self._supervisors[other]
+            if other.session and supervisor.unused:
+                if supervisor.state.phase in (Phase.ASLEEP, Phase.DOWN):
+                    del self._supervisors[other]
+                elif (other.name, other.session) == (key.name, key.session):
+                    mine.append((supervisor.last_used, other))
+        for _, other in sorted(mine)[: max(0, len(mine) - MAX_OWN + 1)]:
+            self.start_soon(self._supervisors.pop(other).stop)
 
     def _list_started(self, name: str) -> None:
         """A server that was started may have changed since; whoever starts it to list it is at it already."""

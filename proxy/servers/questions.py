@@ -14,7 +14,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
-from proxy.errors import ProtocolFault
+from proxy.errors import CallTimeout, ProtocolFault
 from proxy.servers.flights import Call
 from proxy.servers.origin import QUESTIONS, Origin
 from proxy.servers.peer import ANSWER_WITHIN_S
@@ -35,14 +35,19 @@ async def answered(server: str, send: Callable[[Call], Awaitable[dict[str, Any]]
     origin = call.origin
     if origin is None or origin.modern:
         return result
-    pause_s = PAUSE_S
-    for _ in range(MAX_ROUNDS):
-        if result.get("resultType") != "input_required":
-            return result
+    pause_s, rounds, give_up_at = PAUSE_S, 0, anyio.current_time() + call.timeout_s
+    while result.get("resultType") == "input_required":
         asked = result.get("inputRequests")
         replies: dict[str, Any] = {}
         if isinstance(asked, Mapping) and asked:
+            rounds += 1
+            if rounds > MAX_ROUNDS:
+                text = f"'{server}' asked the agent {MAX_ROUNDS} times during one call and asks again; it was given up"
+                raise ProtocolFault(server, text, code=types.INTERNAL_ERROR)
             replies = await _replies(server, origin, cast(Mapping[str, Any], asked))
+            give_up_at = anyio.current_time() + call.timeout_s
+        elif anyio.current_time() > give_up_at:
+            raise CallTimeout(server, f"'{server}' put the call off for {call.timeout_s:g} s; it was given up")
         else:
             await anyio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
@@ -52,8 +57,7 @@ async def answered(server: str, send: Callable[[Call], Awaitable[dict[str, Any]]
         if result.get("requestState") is not None:
             again["requestState"] = result["requestState"]
         result = await send(replace(call, params=again))
-    text = f"'{server}' asked the agent {MAX_ROUNDS} times during one call; it was given up"
-    raise ProtocolFault(server, text, code=types.INTERNAL_ERROR)
+    return result
 
 
 async def _replies(server: str, origin: Origin, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from proxy.servers.config import Isolation, ServerConfig
-from proxy.servers.origin import Origin, asked_of
+from proxy.servers.origin import Origin, asked_of, passed_on
 
 EVERY_QUESTION: Mapping[str, Any] = {
     "sampling": {"context": {}, "tools": {}},
@@ -47,7 +47,7 @@ class Sharing:
         """The connection for a request of an agent, or of the gateway itself."""
         if origin is None:
             return Key(config.name)
-        forwarded, asked_for = _forwarded(config, origin), asked_of(origin.capabilities, self._roots)
+        forwarded, asked_for = _forwarded(config, origin), asked_of(origin.capabilities)
         if config.isolation is Isolation.AUTO and config.identity in self.asking:
             if not forwarded and not asked_for:
                 return Key(config.name, "", UNASKED)
@@ -60,10 +60,10 @@ class Sharing:
     def declared(self, key: Key, config: ServerConfig, origin: Origin | None) -> dict[str, Any]:
         """The capabilities that a server of the initialize era is told on that connection."""
         if key.session and origin is not None:
-            return asked_of(origin.capabilities, self._roots)
+            return asked_of(origin.capabilities)
         if key.variant == UNASKED or config.isolation is Isolation.SHARED:
             return {}
-        return asked_of(EVERY_QUESTION, self._roots)
+        return asked_of(passed_on(EVERY_QUESTION, self._roots))
 
 
 def with_forwarded(config: ServerConfig, origin: Origin) -> ServerConfig:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,11 +18,12 @@ import anyio
 import httpx2
 from anyio.abc import TaskGroup
 
-from proxy.errors import ProtocolFault, ServerDown, ServerError
+from proxy.errors import ServerDown, ServerError
 from proxy.servers.config import ServerConfig
-from proxy.servers.connection import ServerConnection, Terms, connect, innermost
+from proxy.servers.connection import ServerConnection, SessionLost, Terms, connect, innermost
 from proxy.servers.flights import Call
 from proxy.servers.oauth_tokens import LoginNeeded
+from proxy.servers.origin import Origin
 from proxy.servers.transports import OpenTransport
 
 logger = logging.getLogger("toolatlas.servers")
@@ -32,9 +33,9 @@ MAX_BACKOFF_S = 60.0
 PING_AFTER_S = 60.0
 PING_TIMEOUT_S = 20.0
 END_WAIT_S = 10.0
+BROKEN_WAIT_S = 0.5
 SHORT_WAIT_S = 2.0
 """A back-off shorter than this is waited out rather than answered with an error."""
-SESSION_LOST = (-32600, -32001)
 
 
 class Phase(StrEnum):
@@ -90,6 +91,7 @@ class Supervisor:
         self._last_used = clock()
         self._subscriptions: set[str] = set()
         """Resources that agents follow: the connection stays open for them and is opened again after a failure."""
+        self._over = False
 
     @property
     def state(self) -> ServerState:
@@ -100,6 +102,20 @@ class Supervisor:
         if self._failure is not None:
             return ServerState(Phase.DOWN, self._failure)
         return ServerState(Phase.ASLEEP)
+
+    @property
+    def owner(self) -> Origin | None:
+        """The agent whose own this is."""
+        return self._terms.owner
+
+    @property
+    def unused(self) -> bool:
+        """Nobody waits for it and nothing would be lost with it but the server's memory of its agent."""
+        return not self._in_flight and not self._subscriptions
+
+    @property
+    def last_used(self) -> float:
+        return self._last_used
 
     @property
     def retry_in_s(self) -> float:
@@ -113,6 +129,8 @@ class Supervisor:
             ServerDown: It could not be started, or failed a moment ago and its back-off is not over.
         """
         while self._settled is None:
+            if self._over:
+                raise ServerDown(self._config.name, f"server '{self._config.name}' was stopped")
             if self._connection is not None and not (self._stop.is_set() or self._connection.channel.closed.is_set()):
                 return self._connection
             if not self._ended.is_set():
@@ -143,13 +161,12 @@ class Supervisor:
             connection = await self.connection()
             try:
                 result = await self._send(connection, call)
-            except ProtocolFault as fault:
-                if not _session_lost(fault):
-                    raise
+            except SessionLost:
                 await self._retire(connection)
                 result = await self._send(await self.connection(), call)
             except ServerDown:
-                with anyio.move_on_after(END_WAIT_S):
+                # An answer over HTTP can break off while the connection is well; if it is not, its end says why.
+                with anyio.move_on_after(END_WAIT_S if connection.channel.closed.is_set() else BROKEN_WAIT_S):
                     await self._ended.wait()
                 if not self._refused:
                     raise ServerDown(
@@ -170,6 +187,11 @@ class Supervisor:
         await connection.subscribe(uri, self._config.timeout_s)
         self._subscriptions.add(uri)
 
+    def follow(self, uris: Set[str]) -> None:
+        """Take over the subscriptions of an earlier connection to the server, and open this one for them."""
+        self._subscriptions |= uris
+        self._tasks.start_soon(self._revive)
+
     async def unsubscribe(self, uri: str) -> None:
         """Undo `subscribe`. Raises as `request` does."""
         self._subscriptions.discard(uri)
@@ -186,7 +208,8 @@ class Supervisor:
         self._answered, self._failures, self._last_used = True, 0, self._clock()
 
     async def stop(self) -> None:
-        """End the connection and wait until its process is gone."""
+        """End the connection for good and wait until its process is gone."""
+        self._over = True
         self._stop.set()
         if self._settled is not None:
             self._start.cancel()
@@ -244,13 +267,15 @@ class Supervisor:
             self._connection = self._settled = None
             settled.set()
             self._ended.set()
-            if self._subscriptions and not self._stop.is_set():
+            if self._subscriptions and not self._over:
                 self._tasks.start_soon(self._revive)
 
     async def _subscribe_again(self, connection: ServerConnection) -> None:
-        for uri in self._subscriptions:
+        for uri in tuple(self._subscriptions):
             try:
                 await connection.subscribe(uri, self._config.start_timeout_s)
+                # Whether it changed while nobody followed it is not known.
+                await self._terms.on_notice("notifications/resources/updated", {"uri": uri})
             except ServerError as error:
                 logger.warning("server '%s' does not take up the subscription again: %s", self._config.name, error)
 
@@ -274,8 +299,12 @@ class Supervisor:
                 continue
             if quiet_s >= self._config.idle_s and not self._subscriptions:
                 self._stop.set()
-            elif quiet_s >= PING_AFTER_S and not connection.channel.closed.is_set():
-                await connection.ping(PING_TIMEOUT_S)
+            elif (
+                quiet_s >= PING_AFTER_S
+                and not connection.channel.closed.is_set()
+                and not await connection.ping(PING_TIMEOUT_S)
+            ):
+                return
 
     def _fail(self, reason: str, *, hold_back: bool = True) -> None:
         self._failure = reason
@@ -290,7 +319,3 @@ class Supervisor:
 async def _wait_then_cancel(event: anyio.Event, tasks: TaskGroup) -> None:
     await event.wait()
     tasks.cancel_scope.cancel()
-
-
-def _session_lost(fault: ProtocolFault) -> bool:
-    return fault.code in SESSION_LOST and "session" in str(fault).lower()

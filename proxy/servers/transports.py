@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 
 from proxy.servers.authorized import ServerClient
 from proxy.servers.config import ServerConfig, TransportKind
+from proxy.servers.messages import ExactWriter, checked
 from proxy.servers.oauth_tokens import Keyring, Tokens
 from proxy.servers.orphans import Orphans
 from proxy.servers.process import LastWords, child_environment, stdio_process
@@ -36,7 +37,7 @@ class Channel:
     ) -> None:
         self.closed = anyio.Event()
         self.read = _Watched(read, self.closed)
-        self.write = write
+        self.write = ExactWriter(write)
         self.last_words = last_words
 
 
@@ -117,7 +118,7 @@ class _Watched:
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            return await self._inner.receive()
+            return checked(await self._inner.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._closed.set()
             raise

@@ -1,12 +1,14 @@
 """Text of servers, cleaned and cut."""
 
+import ast
+import json
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from proxy.catalog.text import block, first_sentence, one_line
+from proxy.catalog.text import block, first_sentence, one_line, printable, quoted, visible_json
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -72,6 +74,31 @@ def test_whatever_comes_in_what_goes_out_is_short_visible_and_stable(text: str, 
     assert "\n\n\n" not in block(text, limit)
     assert one_line(one_line(text, limit), limit) == one_line(text, limit)
     assert block(block(text, limit), limit) == block(text, limit)
+
+
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+@given(st.recursive(ANY_TEXT | st.integers() | st.none(), lambda inner: st.dictionaries(ANY_TEXT, inner, max_size=3)))
+def test_json_reads_back_as_it_was_and_shows_every_character(value: object):
+    assume(json.loads(json.dumps(value)) == value)  # Two halves of a pair become one character in any JSON.
+    written = visible_json(value)
+    assert json.loads(written) == value
+    assert not [c for c in written if unicodedata.category(c) in UNSEEN]
+
+
+@given(ANY_TEXT)
+def test_a_quoted_name_is_one_visible_line_that_says_where_it_was_cut(name: str):
+    shown = quoted(name, 10)
+    assert not [c for c in shown if unicodedata.category(c) in UNSEEN]
+    assert ast.literal_eval(shown.removesuffix("…") if len(name) > 10 else shown) == name[:10]
+
+
+@given(ANY_TEXT)
+def test_printable_text_keeps_breaks_and_spacing(text: str):
+    shown = printable(text)
+    assert not [c for c in shown if c not in "\n\t" and unicodedata.category(c) in UNSEEN]
+    assert printable("a  b\n\tc\r\n") == "a  b\n\tc\n"
 
 
 def test_a_megabyte_of_marks_in_the_wrong_order_is_cut_before_it_is_composed():

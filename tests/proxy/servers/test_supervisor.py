@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from proxy.errors import ServerDown
+from proxy.errors import ProtocolFault, ServerDown
 from proxy.servers.supervisor import MAX_BACKOFF_S, Phase
 from tests.fixtures.running import Restartable, dead_port_entry, entry
 from tests.proxy.servers.conftest import Supervised, config, running, supervised, until
@@ -132,10 +132,26 @@ async def test_a_server_that_answers_again_is_no_longer_held_back() -> None:
         async with backend:
             assert await server.text("counter") == "1"
             assert server.supervisor.state.phase is Phase.READY
-            await server.supervisor.stop()
         with pytest.raises(ServerDown, match="nothing answers"):
             await server.text("counter")
         assert server.supervisor.retry_in_s == 1
+
+
+async def test_a_server_that_was_stopped_is_not_started_again() -> None:
+    async with supervised(config(entry("echo"))) as server:
+        assert await server.text("echo", text="x") == "x"
+        await server.supervisor.stop()
+        with pytest.raises(ServerDown, match="was stopped"):
+            await server.text("echo", text="x")
+        assert server.opening.count == 1
+
+
+async def test_an_error_that_only_speaks_of_a_session_is_no_lost_session() -> None:
+    async with supervised(config(entry("faults"))) as server:
+        with pytest.raises(ProtocolFault, match="session expired"):
+            await server.text("session_error")
+        assert server.opening.count == 1
+        assert await server.text("count") == "1"
 
 
 async def test_a_dead_port_is_down_with_its_reason() -> None:
