@@ -64,6 +64,8 @@ class ParkableCall:
         finally:
             self._open.pop(key, None)
         reply: object = question.reply
+        if reply is None and self.scope.cancel_called:
+            raise MCPError(types.INVALID_REQUEST, "the agent gave up the call that this was asked in")
         if not isinstance(reply, dict):
             raise MCPError(types.INVALID_PARAMS, "the agent's reply is not an object")
         return cast(dict[str, Any], reply)
@@ -76,6 +78,10 @@ class ParkableCall:
                 self._error = error
         self._ended = True
         self._changed.set()
+        if self.scope.cancel_called:
+            # Nobody comes back to answer these.
+            for question in self._open.values():
+                question.answered.set()
 
     def reply(self, responses: object) -> None:
         """Hand over what the agent answered; questions that it left out stay open and are asked again."""
@@ -91,7 +97,8 @@ class ParkableCall:
         while not self._ended and not self._open:
             self._changed = anyio.Event()
             await self._changed.wait()
-        if not self._ended:
+        if self._open:
+            # Perhaps of another call of the agent, and this one has its result: the replies come first.
             return None
         if self._error is not None:
             raise self._error

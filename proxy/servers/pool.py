@@ -159,9 +159,13 @@ class Pool:
     async def subscribe(self, name: str, uri: str, origin: Origin) -> Subscription:
         """Follow a resource: `on_notice` tells of its changes until `unsubscribe`. Raises as `request` does."""
         subscription = Subscription(self._key(name, origin), uri)
-        if not self._followed[subscription]:
-            await self._supervisor(subscription.key, origin).subscribe(uri)
         self._followed[subscription] += 1
+        if self._followed[subscription] == 1:
+            try:
+                await self._supervisor(subscription.key, origin).subscribe(uri)
+            except BaseException:
+                self._followed[subscription] -= 1
+                raise
         return subscription
 
     async def unsubscribe(self, subscription: Subscription) -> None:

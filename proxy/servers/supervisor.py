@@ -33,7 +33,7 @@ MAX_BACKOFF_S = 60.0
 PING_AFTER_S = 60.0
 PING_TIMEOUT_S = 20.0
 END_WAIT_S = 10.0
-BROKEN_WAIT_S = 0.5
+BROKEN_WAIT_S = 1.0
 SHORT_WAIT_S = 2.0
 """A back-off shorter than this is waited out rather than answered with an error."""
 
@@ -165,9 +165,7 @@ class Supervisor:
                 await self._retire(connection)
                 result = await self._send(await self.connection(), call)
             except ServerDown:
-                # An answer over HTTP can break off while the connection is well; if it is not, its end says why.
-                with anyio.move_on_after(END_WAIT_S if connection.channel.closed.is_set() else BROKEN_WAIT_S):
-                    await self._ended.wait()
+                await self._until_ended(connection)
                 if not self._refused:
                     raise ServerDown(
                         self._config.name,
@@ -214,6 +212,17 @@ class Supervisor:
         if self._settled is not None:
             self._start.cancel()
         await self._ended.wait()
+
+    async def _until_ended(self, connection: ServerConnection) -> None:
+        """Wait for the end of a connection that failed a call, since its end says why. Not for long if there is no sign
+        of it: over HTTP one answer can break off while the connection is well."""
+        closed = connection.channel.closed
+        with anyio.move_on_after(BROKEN_WAIT_S):
+            while not (closed.is_set() or self._ended.is_set()):
+                await anyio.sleep(0.01)
+        if closed.is_set():
+            with anyio.move_on_after(END_WAIT_S):
+                await self._ended.wait()
 
     async def _send(self, connection: ServerConnection, call: Call) -> dict[str, Any]:
         self._sent += 1
