@@ -13,7 +13,7 @@ BIN    := .venv/bin
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold clean
+.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold soak conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ check: .venv/.test ## set up, then lint, formatting and types only
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+conformance: .venv/.test ## the official conformance suite: a server alone, and behind the gateway
+	$(BIN)/python -m tests.conformance
+
 bench-tokens: .venv/.bench $(OUT) ## tokens that an agent sees, against all schemas at once
 	$(BIN)/python -m bench tokens --json $(OUT)/tokens.json $(ARGS)
 
@@ -43,6 +46,9 @@ bench-search: .venv/.bench $(OUT) ## quality, speed and memory of search_tools
 
 bench-cold: .venv/.bench $(OUT) ## a start with nothing cached: first answer, first search, all listed
 	$(BIN)/python -m bench cold --json $(OUT)/cold.json $(ARGS)
+
+soak: .venv/.bench $(OUT) ## ten minutes: 200 agents, 8 servers, one killed every 20 s
+	$(BIN)/python -m bench soak --json $(OUT)/soak.json $(ARGS)
 
 clean: ## remove the virtual environment and everything made by tools
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist *.egg-info $(OUT)

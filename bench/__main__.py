@@ -22,6 +22,7 @@ BENCHES = {
     "overhead": "latency and processor time that the gateway adds to a call, beside other proxies",
     "cold": "a start with nothing cached: first answer, first search, all listed",
     "search": "how often search_tools finds the tools that a task needs",
+    "soak": "many agents while servers are killed: no call lost, none mixed up, nothing left behind",
 }
 
 

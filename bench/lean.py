@@ -38,15 +38,22 @@ class Wire(Protocol):
 
 
 class HttpWire:
-    """Streamable HTTP over one kept-alive connection; one request at a time."""
+    """Streamable HTTP over one kept-alive connection; one request at a time.
 
-    def __init__(self, url: str) -> None:
+    Without `again` a connection that breaks is an error, also when that may only have been idleness.
+    """
+
+    def __init__(self, url: str, *, again: bool = True, answer_s: float = ANSWER_S) -> None:
         parts = urlsplit(url)
         self._address = (parts.hostname, parts.port)
-        self._head = (
-            f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
-            "Accept: application/json, text/event-stream\r\n"
-        )
+        self._again = again
+        self._answer_s = answer_s
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        self._request = f" {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+        accept = "Accept: application/json, text/event-stream\r\n"
+        self._head = f"POST{self._request}Content-Type: application/json\r\n{accept}"
+        self.notices: list[dict[str, Any]] = []
+        """What came before the last answer."""
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._session = ""
 
@@ -56,9 +63,12 @@ class HttpWire:
 
     async def ask(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         body = await self._post(message, headers)
+        self.notices.clear()
         if not body.startswith(b"{"):
-            events = (line[5:] for line in body.splitlines() if line.startswith(b"data:"))
-            body = next((data for data in events if b'"id"' in data and b'"method"' not in data), b"null")
+            events = [line[5:] for line in body.splitlines() if line.startswith(b"data:")]
+            answers = [data for data in events if b'"id"' in data and b'"method"' not in data]
+            self.notices.extend(json.loads(data) for data in events if data.strip() and data not in answers)
+            body = answers[0] if answers else b"null"
         return json.loads(body)
 
     async def tell(self, message: Mapping[str, Any], headers: Mapping[str, str]) -> None:
@@ -68,10 +78,12 @@ class HttpWire:
         body = json.dumps(message).encode()
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"{self._head}{self._session}{lines}Content-Length: {len(body)}\r\n\r\n"
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(self._answer_s):
             try:
                 reader, start = await self._sent(head.encode("latin-1") + body)
             except (asyncio.IncompleteReadError, ConnectionError):
+                if not self._again:
+                    raise
                 # Ended for idleness at the very moment that we wrote; nothing was answered.
                 self.close()
                 self._connection = None
@@ -84,6 +96,22 @@ class HttpWire:
         if not status.startswith("HTTP/1.1 2"):
             raise RuntimeError(f"{message['method']} was answered with {status}: {content[:300].decode()}")
         return content
+
+    async def leave(self) -> None:
+        """Ends the session, if there is one, as a client does that is not needed any more."""
+        if self._session:
+            request = f"DELETE{self._request}{self._session}Content-Length: 0\r\n\r\n"
+            async with asyncio.timeout(self._answer_s):
+                reader, start = await self._sent(request.encode("latin-1"))
+                fields = (line.partition(":") for line in start.decode("latin-1").splitlines()[1:])
+                await _content(reader, {name.lower(): value.strip() for name, _, value in fields})
+
+    async def listen(self) -> asyncio.StreamWriter:
+        """Opens the stream of the session's news on a connection of its own, which the caller closes."""
+        _, writer = await asyncio.open_connection(*self._address)
+        request = f"GET{self._request}{self._session}Accept: text/event-stream\r\n\r\n"
+        writer.write(request.encode("latin-1"))
+        return writer
 
     async def _sent(self, request: bytes) -> tuple[asyncio.StreamReader, bytes]:
         """The connection that it was sent on, and the answer's head."""
@@ -165,7 +193,7 @@ class LeanClient:
         """The result. Raises RuntimeError when the answer is a JSON-RPC error."""
         headers = self._headers
         if self._era is Era.STATELESS:
-            params = {**params, "_meta": self._meta}
+            params = {**params, "_meta": {**self._meta, **params.get("_meta", {})}}
             headers = {**headers, "Mcp-Method": method}
             if "name" in params:
                 headers["Mcp-Name"] = params["name"]

@@ -95,6 +95,15 @@ class Program:
         tail = self._log.read_text("utf-8", "replace")[-2000:]
         raise RuntimeError(f"{self._process.args} does not listen on port {self.port}; its output ends with:\n{tail}")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        """At once, as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
     def cpu_s(self) -> float:
         """Seconds of processor time, user and system, of all its threads and none of its children."""
         return cpu_s(self._process.pid)
