@@ -107,7 +107,7 @@ def build(
         FinishTask(tasks),
     )
     search = SearchMode(gateway, metatools, checker, tasks, pages, settings.result_limit)
-    modes: dict[str, Mode] = {"search": search, "direct": DirectMode(gateway, calls)}
+    modes: dict[str, Mode] = {"search": search, "direct": DirectMode(gateway, calls, settings.search_wait_s)}
 
     def mode_of(context: ServerRequestContext[Any, Any]) -> Mode:
         name = asked_server(context.request)

@@ -93,9 +93,11 @@ class DirectMode(ManyServers):
     label = "direct"
     tools_change = True
 
-    def __init__(self, gateway: Gateway, caller: ToolCaller) -> None:
+    def __init__(self, gateway: Gateway, caller: ToolCaller, wait_s: float) -> None:
+        """`wait_s`: how long a call waits for servers that are being listed for the first time."""
         super().__init__(gateway)
         self._caller = caller
+        self._wait_s = wait_s
         self._tools = DirectTools()
 
     async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
@@ -111,8 +113,8 @@ class DirectMode(ManyServers):
     async def call(
         self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
     ) -> dict[str, Any]:
-        catalog = self._gateway.catalog
-        tool = catalog.exposed[name] if name in catalog.exposed else catalog.tool(name)
+        exposed = self._gateway.catalog.exposed.get(name)
+        tool = exposed if exposed is not None else await self._gateway.tool(name, self._wait_s)
         task()
         return await self._caller.call(tool, understand(arguments, tool.input_schema), caller, params=params)
 
