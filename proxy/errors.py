@@ -9,6 +9,7 @@ GatewayError
 │   ├── ServerDown         it cannot be started, or it died
 │   ├── CallTimeout        it did not answer in time
 │   └── ProtocolFault      it answered with a JSON-RPC error, or with something that is not MCP
+├── SandboxError           the interpreter for run_python failed, or there is none; not the code in it
 └── ConfigurationError     the gateway's owner has to change a file or a flag
 """
 
@@ -74,6 +75,12 @@ class ProtocolFault(ServerError):
         super().__init__(server, message)
         self.code = code
         self.data = data
+
+
+class SandboxError(GatewayError):
+    """The interpreter failed, or none can be had. What the code raised is no error of this kind."""
+
+    outcome = Outcome.SERVER_DOWN
 
 
 class ConfigurationError(GatewayError):

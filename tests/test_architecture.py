@@ -21,16 +21,17 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "proxy.catalog": frozenset({"proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.router": frozenset({"proxy.catalog", "proxy.errors"}),
     "proxy.servers": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
+    "proxy.sandbox": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.gateway": frozenset({"proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors"}),
     "proxy.metatools": frozenset(
         {
             *("proxy.gateway", "proxy.tasks", "proxy.servers", "proxy.router", "proxy.catalog"),
-            *("proxy.store", "proxy.errors"),
+            *("proxy.sandbox", "proxy.store", "proxy.errors"),
         }
     ),
     "proxy.endpoint": frozenset(
         {
-            *("proxy.metatools", "proxy.gateway", "proxy.tasks", "proxy.settings", "proxy.servers"),
+            *("proxy.metatools", "proxy.gateway", "proxy.tasks", "proxy.settings", "proxy.servers", "proxy.sandbox"),
             *("proxy.router", "proxy.catalog", "proxy.store", "proxy.files", "proxy.errors"),
         }
     ),
