@@ -18,7 +18,10 @@ TOOL_LIMIT = 64
 EXPOSED_LIMIT = 40
 """Clients add a prefix of their own and cut at 60 (Cursor) or 64 characters."""
 OWN_TOOLS = frozenset(
-    {"search_tools", "list_servers", "list_tools", "describe_tools", "call_tool", "read_result", "finish_task"}
+    {
+        *("search_tools", "list_servers", "list_tools", "describe_tools", "call_tool", "run_python"),
+        *("read_result", "finish_task"),
+    }
 )
 """The gateway's own: no tool of a server is meant by one of them alone."""
 

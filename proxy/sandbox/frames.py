@@ -1,4 +1,4 @@
-"""The frames between the gateway and the supervisor in a container: JSON objects, one a line, UTF-8, no line longer than
+"""The frames between the gateway and the supervisor in a container: JSON objects, one a line, UTF-8, none longer than
 `MAX_FRAME`.
 
 Above: sandbox/channel.py. The other side is deploy/sandbox/supervisor.py, which cannot import this and keeps the same
@@ -22,8 +22,8 @@ From the supervisor (container's stdout):
      "value": "..."|null, "failure": {"kind": "...", "message": "...", "traceback": "..."}|null,
      "kept": true, "lost_because": null, "seconds": 0.8}
 
-`limits` of a run: output_kept, grace_s, processes, parallel. Between `run` and `done` the supervisor answers nothing but
-calls. After `done` a `ready` with `fresh: true` follows when the child was replaced.
+`limits` of a run: output_kept, grace_s, processes, parallel. Between `run` and `done` the supervisor answers nothing
+but calls. After `done` a `ready` with `fresh: true` follows when the child was replaced.
 """
 
 from __future__ import annotations
