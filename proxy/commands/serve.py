@@ -20,11 +20,11 @@ import uvicorn
 from uvicorn.lifespan.on import LifespanOn
 
 from proxy import __version__
-from proxy.app import App, build
+from proxy.app import App, build, check, choose_backend
 from proxy.endpoint.draining import Draining
 from proxy.endpoint.running import GatewayRecord, Registry
 from proxy.errors import ConfigurationError
-from proxy.settings import DEFAULT_PORT, Folders, OAuth, Settings, check_mode, check_public_url
+from proxy.settings import DEFAULT_PORT, Folders, OAuth, Settings, check_mode, check_public_url, check_sandbox
 
 logger = logging.getLogger("toolatlas.serve")
 
@@ -66,6 +66,13 @@ def serve(
     oauth_jwks_url: JwksOption = None,
     max_request_bytes: Annotated[int, typer.Option(help="Largest request accepted.")] = 4 * 1024 * 1024,
     result_limit: Annotated[int, typer.Option(help="Bytes of a result shown at once.")] = 10_000,
+    sandbox: Annotated[
+        str, typer.Option(envvar="TOOLATLAS_SANDBOX", help="Where agents' code runs: auto, docker, embedded or off.")
+    ] = "auto",
+    sandbox_limit: Annotated[
+        list[str] | None,
+        typer.Option(envvar="TOOLATLAS_SANDBOX_LIMITS", help="A limit of that code, such as memory_bytes=512m."),
+    ] = None,
     exit_when_idle: Annotated[float | None, typer.Option(help="Exit after this many idle seconds.")] = None,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that calls in flight get to end after SIGTERM.")] = 5.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
@@ -84,11 +91,13 @@ def serve(
         cache_dir=folders.cache_dir,
         max_request_bytes=max_request_bytes,
         result_limit=result_limit,
+        sandbox=check_sandbox(sandbox),
+        sandbox_limits=tuple(sandbox_limit or ()),
         exit_when_idle_s=exit_when_idle,
         grace_s=grace,
     )
     _log_to_stderr(log_level)
-    built = build(settings, os.environ)
+    check(settings, os.environ)
     with _listen(settings) as listener:
         actual_port = listener.getsockname()[1]
         url = f"http://{f'[{host}]' if ':' in host else host}:{actual_port}/mcp"
@@ -102,9 +111,8 @@ def serve(
                 started_at=datetime.now(UTC).isoformat(),
             )
         )
-        typer.echo(f"toolatlas {__version__} serves {settings.config} at {url}", err=True)
         try:
-            anyio.run(_run, built, settings, listener, backend_options={"use_uvloop": sys.platform != "win32"})
+            anyio.run(_run, settings, listener, url, backend_options={"use_uvloop": sys.platform != "win32"})
         finally:
             registry.withdraw()
 
@@ -150,7 +158,9 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _run(built: App, settings: Settings, listener: socket.socket) -> None:
+async def _run(settings: Settings, listener: socket.socket, url: str) -> None:
+    built = build(settings, os.environ, backend=await choose_backend(settings, os.environ))
+    typer.echo(f"toolatlas {__version__} serves {settings.config} at {url}", err=True)
     http = Draining(built.http)
     config = uvicorn.Config(
         http,
