@@ -13,7 +13,7 @@ BIN    := .venv/bin
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold soak conformance clean
+.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs soak attack conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ check: .venv/.test ## set up, then lint, formatting and types only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+attack: .venv/.test ## attacks on the sandbox, each with and without what stops it (needs a Docker engine)
+	$(BIN)/python -m tests.attacks $(ARGS)
 
 conformance: .venv/.test ## the official conformance suite: a server alone, and behind the gateway
 	$(BIN)/python -m tests.conformance
@@ -46,6 +49,12 @@ bench-search: .venv/.bench $(OUT) ## quality, speed and memory of search_tools
 
 bench-cold: .venv/.bench $(OUT) ## a start with nothing cached: first answer, first search, all listed
 	$(BIN)/python -m bench cold --json $(OUT)/cold.json $(ARGS)
+
+bench-sandbox: .venv/.bench $(OUT) ## what code in containers costs, and what it saves (needs a Docker engine)
+	$(BIN)/python -m bench sandbox --json $(OUT)/sandbox.json $(ARGS)
+
+bench-stubs: .venv/.bench $(OUT) ## all tools of a catalogue as Python stubs: valid, exact and short
+	$(BIN)/python -m bench stubs --json $(OUT)/stubs.json $(ARGS)
 
 soak: .venv/.bench $(OUT) ## ten minutes: 200 agents, 8 servers, one killed every 20 s
 	$(BIN)/python -m bench soak --json $(OUT)/soak.json $(ARGS)

@@ -22,6 +22,8 @@ BENCHES = {
     "overhead": "latency and processor time that the gateway adds to a call, beside other proxies",
     "cold": "a start with nothing cached: first answer, first search, all listed",
     "search": "how often search_tools finds the tools that a task needs",
+    "stubs": "the Python stubs of all tools of a catalogue: valid, exact, and how long",
+    "sandbox": "what a run of code costs, and what it saves against calls one by one",
     "soak": "many agents while servers are killed: no call lost, none mixed up, nothing left behind",
 }
 

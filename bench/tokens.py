@@ -34,6 +34,8 @@ from proxy.servers.configfile import load
 
 Count = Callable[[str], int]
 PIECE = 100_000
+SANDBOX = "embedded"
+"""The one whose run_python takes more words: it has to say what its language lacks."""
 CATALOG_KEYS = {"server", "server_description", "tool", "tool_description", "input_schema"}
 
 
@@ -123,7 +125,8 @@ def run(args: argparse.Namespace) -> dict[str, object]:
         if args.url:
             url = args.url
         elif args.config:
-            url = _mcp(stack.enter_context(start_configured(args.config.resolve(strict=True), folder, {})).wait().port)
+            config = args.config.resolve(strict=True)
+            url = _mcp(stack.enter_context(start_configured(config, folder, {}, SANDBOX)).wait().port)
             names = [server.name for server in load(args.config, os.environ).servers if server.usable]
             servers, tools = len(names), []
             for name in names:
@@ -139,7 +142,8 @@ def run(args: argparse.Namespace) -> dict[str, object]:
                 raise Missing(f"{catalog} is not a catalogue: every line needs the keys {sorted(CATALOG_KEYS)}")
             entries = stand_ins(catalog)
             servers, tools = len(entries), [tool_of(row) for row in rows]
-            url = _mcp(stack.enter_context(start_gateway(folder / "gateway", entries, listings(catalog))).wait().port)
+            program = start_gateway(folder / "gateway", entries, listings(catalog), SANDBOX)
+            url = _mcp(stack.enter_context(program).wait().port)
         shown = anyio.run(surfaces, url)
     real = o200k()
     if real is None:

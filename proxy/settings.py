@@ -13,6 +13,7 @@ from proxy.errors import ConfigurationError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_PORT = 8765
+SANDBOXES = ("auto", "docker", "embedded", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,10 @@ class Settings:
     page_memory_bytes: int = 64 * 1024 * 1024
     """For results kept to be read in pages; the oldest go first."""
     task_idle_s: float = 4 * 3600.0
+    sandbox: str = "auto"
+    """Where agents' code runs: `auto`, `docker`, `embedded`, or `off`."""
+    sandbox_limits: tuple[str, ...] = ()
+    """`name=value` each, of proxy/sandbox/base.py's `Limits`."""
     search_wait_s: float = 2.0
     """How long a search waits for servers that are being listed for the first time."""
     exit_when_idle_s: float | None = None
@@ -112,6 +117,13 @@ def check_mode(mode: str) -> str:
     if mode not in ("search", "direct"):
         raise ConfigurationError(f"mode is 'search' or 'direct', not {mode!r}")
     return mode
+
+
+def check_sandbox(sandbox: str) -> str:
+    """Raises ConfigurationError for anything but the four choices."""
+    if sandbox not in SANDBOXES:
+        raise ConfigurationError(f"--sandbox is one of {', '.join(SANDBOXES)}, not {sandbox!r}")
+    return sandbox
 
 
 def check_public_url(url: str | None) -> str | None:

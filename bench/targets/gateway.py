@@ -55,7 +55,10 @@ def listings(catalog: Path) -> dict[str, Listing]:
 
 
 def start_gateway(
-    folder: Path, servers: Mapping[str, Mapping[str, object]], known: Mapping[str, Listing] | None = None
+    folder: Path,
+    servers: Mapping[str, Mapping[str, object]],
+    known: Mapping[str, Listing] | None = None,
+    sandbox: str = "off",
 ) -> Program:
     """Starts it with its own state and cache in `folder`; `known` are the listings it has from an earlier run."""
     folder.mkdir()
@@ -66,15 +69,16 @@ def start_gateway(
     for server in load(config, os.environ).servers:
         if known and server.name in known:
             store.store(server.identity, known[server.name])
-    return start_configured(config, folder, {"TOOLATLAS_CACHE_DIR": str(cache)})
+    return start_configured(config, folder, {"TOOLATLAS_CACHE_DIR": str(cache)}, sandbox)
 
 
-def start_configured(config: Path, folder: Path, environ: Mapping[str, str]) -> Program:
-    """Starts it on an existing configuration file, with its state and its log in `folder`."""
+def start_configured(config: Path, folder: Path, environ: Mapping[str, str], sandbox: str = "off") -> Program:
+    """Starts it on an existing configuration file, with its state and its log in `folder`; without a sandbox, whose
+    containers would take part in what is measured."""
     if importlib.util.find_spec("proxy.cli") is None:
         raise Missing("this checkout has no proxy/cli.py, so there is no gateway to start")
     port = free_port()
-    serve = [sys.executable, "-m", "proxy.cli", "serve", "--config", str(config)]
+    serve = [sys.executable, "-m", "proxy.cli", "serve", "--config", str(config), "--sandbox", sandbox]
     return Program(
         [*serve, "--host", "127.0.0.1", "--port", str(port)],
         port,

@@ -120,13 +120,15 @@ class ToolCalls:
         else:
             # A question to the user is half a call: the retry that answers it is recorded.
             if result.get("resultType") != "input_required":
-                record(Outcome.TOOL_ERROR if result.get("isError") is True else Outcome.OK, result)
+                failed = Outcome.TOOL_ERROR if result.get("isError") is True else Outcome.OK
+                record(working.caller.target.outcome or failed, result)
         return result
 
     def _record(
         self, working: Working, outcome: Outcome, result: dict[str, Any] | None, problem: str | None = None
     ) -> None:
         step = Step(
+            id=working.caller.step_id,
             task_id=_named_task(working.arguments) or (working.task.id if working.task is not None else ""),
             agent=working.caller.agent,
             mode=working.mode.label,

@@ -54,12 +54,14 @@ class SearchMode(ManyServers):
 
     async def instructions(self) -> str:
         servers = self._gateway.catalog.servers
+        code = " or run_python(code)" if "run_python" in self._metatools else ""
         head = (
             f"Tools of {len(servers)} MCP servers, hidden to save context. Before saying you cannot do something: "
-            "search_tools(query) or list_tools(server), describe_tools(names), call_tool(tool, arguments). "
+            f"search_tools(query) or list_tools(server), describe_tools(names), call_tool(tool, arguments){code}. "
             "Servers (tools):\n"
         )
-        index = index_lines(servers, INDEX_BYTES - len(head.encode()) - 40)
+        # Room for the last line, and for the definitions above: all of it together is to stay below 1,200 tokens.
+        index = index_lines(servers, INDEX_BYTES - len(head.encode()) - 80)
         rest = f"\n… and {index.omitted} more: list_servers()" if index.omitted else ""
         return head + "\n".join(index.lines) + rest
 

@@ -13,15 +13,18 @@ from typing import Any, Protocol
 from mcp.shared.dispatcher import ProgressFnT
 
 from proxy.servers.origin import Origin
+from proxy.store.recorder import Outcome, new_step_id
 from proxy.tasks import Task
 
 
 @dataclass(slots=True)
 class Target:
-    """Which server and tool a request ended up calling, for the log."""
+    """What a request came to, for the log: the server and tool that it ended up calling, if it did."""
 
     server: str | None = None
     tool: str | None = None
+    outcome: Outcome | None = None
+    """Where the result alone does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class Caller:
     resumed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`inputResponses` and `requestState` of a retried call."""
     target: Target = field(default_factory=Target)
+    step_id: str = field(default_factory=new_step_id)
+    """What this request will be in the log."""
 
 
 @dataclass(frozen=True, slots=True)

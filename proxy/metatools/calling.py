@@ -1,6 +1,6 @@
 """The one way to call a tool of a server, whoever asks: permission, argument check, approval, the call itself.
 
-Above: the meta-tool call_tool and the pass-through modes. Below: the pool.
+Above: the meta-tool call_tool, the calls of code and the pass-through modes. Below: the pool.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from typing import Any
 
 from proxy.catalog.arguments import ArgumentChecker
 from proxy.catalog.records import ToolRecord
+from proxy.catalog.shapes import Shapes, described
+from proxy.catalog.stubs import parameters
 from proxy.errors import Denied, UnknownName
 from proxy.gateway import Gateway
 from proxy.metatools.approval import Approvals
 from proxy.metatools.base import Caller
+from proxy.servers.config import Isolation
 from proxy.servers.flights import Call
 
 
@@ -74,3 +77,38 @@ class ToolCaller:
         if question is not None and result.get("resultType") == "input_required":
             return self._approvals.carried(tool, arguments or {}, caller, result)
         return result
+
+
+class Answers:
+    """What tools were seen to answer, for those whose servers do not say."""
+
+    def __init__(self, gateway: Gateway, shapes: Shapes) -> None:
+        self._gateway = gateway
+        self._shapes = shapes
+
+    def learn(self, tool: ToolRecord, value: Any) -> None:
+        """Take note of a good result, as the plain data that it means."""
+        config = self._gateway.pool.configs.get(tool.server)
+        if config is not None:
+            # What a server says to one user is not shown to another.
+            private = bool(config.forward_headers) or config.isolation is Isolation.SESSION
+            self._shapes.learn(tool, config.identity, value, private=private)
+
+    def described(self, tool: ToolRecord) -> str:
+        """The stub of the tool, with what was learned of its result."""
+        config = self._gateway.pool.configs.get(tool.server)
+        return described(tool, None if config is None else self._shapes.of(tool, config.identity))
+
+    def misused(self, tool: ToolRecord, kind: str, message: str) -> str | None:
+        """What the tool returns, where code used a result as what it is not and raised an exception of that class."""
+        config = self._gateway.pool.configs.get(tool.server)
+        return None if config is None else self._shapes.hint_for(tool, config.identity, kind, message)
+
+
+def as_the_server_names_them(tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A stub shows `from_` for a parameter `from`; what we print is accepted back."""
+    declared = tool.input_schema.get("properties")
+    if not isinstance(declared, Mapping) or all(name in declared for name in arguments):
+        return arguments
+    real = parameters(tool)
+    return {name if name in declared else real.get(name, name): value for name, value in arguments.items()}

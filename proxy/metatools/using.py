@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from proxy.catalog.arguments import understand
-from proxy.catalog.records import ToolRecord
-from proxy.catalog.stubs import parameters, stub
 from proxy.catalog.text import visible_json
 from proxy.errors import AgentError, InvalidArguments
 from proxy.gateway import Gateway
+from proxy.metatools.attachments import Attachments
 from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
-from proxy.metatools.calling import ToolCaller
+from proxy.metatools.calling import Answers, ToolCaller, as_the_server_names_them
 from proxy.metatools.finding import mark
 from proxy.metatools.pages import PageStore
+from proxy.sandbox.values import value_of
 from proxy.tasks import TaskStore
 
 MAX_DESCRIBED = 20
@@ -25,8 +24,9 @@ NOT_DESCRIBED = frozenset({"_meta", "icons"})
 class DescribeTools:
     name = "describe_tools"
 
-    def __init__(self, gateway: Gateway, wait_s: float) -> None:
+    def __init__(self, gateway: Gateway, answers: Answers, wait_s: float) -> None:
         self._gateway = gateway
+        self._answers = answers
         self._wait_s = wait_s
 
     def definition(self) -> dict[str, Any]:
@@ -58,16 +58,17 @@ class DescribeTools:
                 definition = {key: value for key, value in tool.raw.items() if key not in NOT_DESCRIBED}
                 parts.append(visible_json({**definition, "name": tool.written}))
             else:
-                parts.append(f"# {tool.written}{mark(tool, self._gateway)}\n{stub(tool)}")
+                parts.append(f"# {tool.written}{mark(tool, self._gateway)}\n{self._answers.described(tool)}")
         return text_result("\n\n".join([*problems, *parts]), is_error=not parts)
 
 
 class CallTool:
     name = "call_tool"
 
-    def __init__(self, gateway: Gateway, caller: ToolCaller, wait_s: float) -> None:
+    def __init__(self, gateway: Gateway, caller: ToolCaller, answers: Answers, wait_s: float) -> None:
         self._gateway = gateway
         self._caller = caller
+        self._answers = answers
         self._wait_s = wait_s
 
     def definition(self) -> dict[str, Any]:
@@ -82,15 +83,20 @@ class CallTool:
     async def run(self, request: Request) -> dict[str, Any]:
         tool = await self._gateway.tool(str(request.arguments["tool"]), self._wait_s)
         arguments = understand(request.arguments.get("arguments"), tool.input_schema)
-        own = _as_the_server_names_them(tool, arguments)
-        return await self._caller.call(tool, own, request.caller, params=request.params)
+        own = as_the_server_names_them(tool, arguments)
+        result = await self._caller.call(tool, own, request.caller, params=request.params)
+        good = result.get("isError") is not True and result.get("resultType") != "input_required"
+        if good and tool.output_schema is None:
+            self._answers.learn(tool, value_of(result, None, lambda item: "…"))
+        return result
 
 
 class ReadResult:
     name = "read_result"
 
-    def __init__(self, pages: PageStore, page_length: int) -> None:
+    def __init__(self, pages: PageStore, attachments: Attachments, page_length: int) -> None:
         self._pages = pages
+        self._attachments = attachments
         self._page_length = page_length
 
     def definition(self) -> dict[str, Any]:
@@ -103,6 +109,8 @@ class ReadResult:
 
     async def run(self, request: Request) -> dict[str, Any]:
         arguments = request.arguments
+        if (item := self._attachments.get(request.task.id, str(arguments["id"]))) is not None:
+            return {"content": [dict(item)]}
         return text_result(
             self._pages.read(
                 request.task.id,
@@ -131,12 +139,3 @@ class FinishTask:
     async def run(self, request: Request) -> dict[str, Any]:
         self._tasks.finish(request.task)
         return text_result(f"Task {request.task.id} is closed as {request.arguments['outcome']}.")
-
-
-def _as_the_server_names_them(tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A stub shows `from_` for a parameter `from`; what we print is accepted back."""
-    declared = tool.input_schema.get("properties")
-    if not isinstance(declared, Mapping) or all(name in declared for name in arguments):
-        return arguments
-    real = parameters(tool)
-    return {name if name in declared else real.get(name, name): value for name, value in arguments.items()}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
@@ -30,17 +31,25 @@ class Outcome(StrEnum):
     PROTOCOL_ERROR = "protocol_error"
 
 
+def new_step_id() -> str:
+    """Random, so that replicas need not agree."""
+    return f"s_{secrets.token_hex(8)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One finished `tools/call` of an agent, as it was asked and as it was answered."""
+    """One finished `tools/call` of an agent, or one call of its code, as it was asked and as it was answered."""
 
+    id: str = field(default_factory=new_step_id)
+    parent: str | None = None
+    """Of a call from code: the step of the run that made it, which ends after it."""
     task_id: str
     agent: str
     """Label of the credential, `local` without one."""
     mode: str
-    """`search`, `direct` or `server`."""
+    """`search`, `direct` or `server`; `code` for a call that code made."""
     name: str
-    """The name the agent called: a meta-tool, or in the pass-through modes a tool."""
+    """The name the agent called: a meta-tool, or in the pass-through modes and in code a tool."""
     arguments: Any
     """As the agent sent them, before any repair."""
     outcome: Outcome
@@ -51,7 +60,7 @@ class Step:
     tool: str | None = None
     """The server's own name of the tool that was called, if one was."""
     result: Any = None
-    """The result as the agent received it."""
+    """The result as the agent received it; from code, as the server sent it."""
     error: str | None = None
 
 
@@ -69,6 +78,8 @@ class LogRecorder:
             return
         line = {
             "event": "step",
+            "id": step.id,
+            "parent": step.parent,
             "at": step.started_at.isoformat(timespec="milliseconds"),
             "task": step.task_id,
             "agent": step.agent,

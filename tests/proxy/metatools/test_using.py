@@ -8,7 +8,7 @@ import pytest
 
 from proxy.catalog.records import ToolRecord
 from proxy.catalog.stubs import parameters
-from proxy.metatools.using import _as_the_server_names_them
+from proxy.metatools.calling import as_the_server_names_them
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -20,9 +20,9 @@ TOOL = ToolRecord(server="s", name="t", written="s.t", raw={"name": "t", "inputS
 def test_every_name_of_the_stub_becomes_the_servers_own() -> None:
     shown = dict.fromkeys(parameters(TOOL), 1)
     assert set(shown) != set(SCHEMA["properties"])
-    assert _as_the_server_names_them(TOOL, shown) == dict.fromkeys(SCHEMA["properties"], 1)
+    assert as_the_server_names_them(TOOL, shown) == dict.fromkeys(SCHEMA["properties"], 1)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"plain": "x"}, {"from": "a", "max-count": 1}, {"unknown": 1}])
 def test_other_names_stay_as_they_are(arguments: dict[str, Any]) -> None:
-    assert _as_the_server_names_them(TOOL, arguments) == arguments
+    assert as_the_server_names_them(TOOL, arguments) == arguments

@@ -18,6 +18,7 @@ from proxy.catalog.cache import ListingCache
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
 from tests.fixtures.poisoned import EVERYONE, Said
+from tests.fixtures.threads import ThreadBackend
 
 BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\ufff5\U0001d159")
 UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
@@ -60,7 +61,7 @@ def start_knowing(tmp_path: Path) -> StartKnowing:
         (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
         settings = Settings(config=tmp_path / "mcp.json", state_dir=tmp_path / "state", cache_dir=tmp_path / "cache")
         configuration = parse({"mcpServers": servers}, os.environ)
-        app = build(settings, os.environ, configuration=configuration, recorders=())
+        app = build(settings, os.environ, configuration=configuration, recorders=(), backend=ThreadBackend())
         async with app.gateway.running(configuration):
             yield app
 

@@ -15,6 +15,8 @@ SECRET = "hunter2"
 
 def step(outcome: Outcome, error: str | None = None) -> Step:
     return Step(
+        id="s_1",
+        parent="s_0",
         task_id="t0_1",
         agent="alice",
         mode="search",
@@ -42,6 +44,8 @@ def test_a_step_is_one_json_line_with_its_outcome(lines: pytest.LogCaptureFixtur
     (line,) = lines.messages
     assert json.loads(line) == {
         "event": "step",
+        "id": "s_1",
+        "parent": "s_0",
         "at": "2026-01-02T03:04:05.000+00:00",
         "task": "t0_1",
         "agent": "alice",
