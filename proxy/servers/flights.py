@@ -7,6 +7,7 @@ connection that one agent has to itself, or that one agent alone has used, gives
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -179,13 +180,13 @@ class Flights:
         under_way = [(each, each.call.origin) for each in self._under_way.values() if each.call.origin is not None]
         if len({_agent_of(each) for each, _ in under_way}) != 1:
             return None
-        origin, since = under_way[-1][1], anyio.current_time() - LATE_S
+        origin, since = under_way[-1][1], time.monotonic() - LATE_S
         if any(ended > since for session, ended in self._ended.items() if session != origin.session):
             return None
         return Addressee(origin, tuple(each for each, _ in under_way))
 
     def _note_end(self, origin: Origin) -> None:
-        now = anyio.current_time()
+        now = time.monotonic()
         if len(self._ended) > KNOWN_ENDED:
             self._ended = {session: ended for session, ended in self._ended.items() if ended > now - LATE_S}
         self._ended[origin.session] = now
