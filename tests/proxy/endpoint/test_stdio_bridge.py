@@ -289,7 +289,7 @@ async def test_cancelling_reaches_the_call_and_leaves_the_others_alone(meta: dic
             await agent.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
             await gateway.cancelled.wait()
             await agent.call("next", "report", meta)
-            # In the older era the SDK's server says that it gave up, sooner or later; in the newer the stream just closes.
+            # In the older era the SDK's server says that it gave up, sooner or later; in the newer the stream closes.
             heard = {answer["id"]: answer for answer in [await agent.hear() for _ in range(1 if meta else 2)]}
             assert "result" in heard.pop("next")
             assert {key: answer["error"]["code"] for key, answer in heard.items()} == ({} if meta else {"slow": -32800})
