@@ -18,9 +18,9 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from proxy.catalog.text import block
-from proxy.endpoint.agents import Agents, Context, Link, is_modern
+from proxy.endpoint.agents import Agents, Context, Link, capabilities_of, is_modern
 from proxy.endpoint.modes import Mode
-from proxy.endpoint.parking import ParkableCall, Parking
+from proxy.endpoint.parking import ParkableCall, Parking, StateRefused
 from proxy.errors import Denied, GatewayError, ProtocolFault, UnknownName
 from proxy.metatools.base import Caller, text_result
 from proxy.store.recorder import Outcome, Recorder, Step
@@ -72,7 +72,8 @@ class ToolCalls:
         resumed = {key: params.pop(key) for key in ("inputResponses", "requestState") if key in params}
         link = Link(context)
         begin = partial(Working, mode, name, arguments, params)
-        if not is_modern(context):
+        if not is_modern(context) or not (resumed or capabilities_of(context)):
+            # It can be asked in the middle of the call, or not at all: either way the call need not be able to wait.
             working = begin(self._agents.caller(context, link, resumed, link.ask), link)
             return await self._finished(working, self._serve(working, context))
         call = ParkableCall(self._agents.label(context), (mode.label, mode.server, name, arguments))
@@ -86,9 +87,6 @@ class ToolCalls:
             working = cast(Working, waiting.working)
             working.link.context = context
             return await self._finished(working, self._parking.answer(waiting))
-        if not working.caller.origin.capabilities:
-            # It cannot be asked anything, so it need not be able to wait.
-            return await self._finished(working, self._serve(working, context))
         self._parking.begin(call, partial(self._serve, working, context))
         return await self._finished(working, self._parking.answer(call))
 
@@ -150,7 +148,7 @@ def _passed_on(error: GatewayError, mode: Mode) -> MCPError | None:
     """The JSON-RPC error to answer with in place of a result, as the server itself would have."""
     if isinstance(error, ProtocolFault) and (mode.label != "search" or error.code == URL_ELICITATION_REQUIRED):
         return MCPError(error.code, str(error), error.data)
-    if isinstance(error, UnknownName) and mode.label == "server":
+    if isinstance(error, StateRefused) or (isinstance(error, UnknownName) and mode.label == "server"):
         return MCPError(types.INVALID_PARAMS, str(error))
     return None
 

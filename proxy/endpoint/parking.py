@@ -110,6 +110,10 @@ class ParkableCall:
         return {key: {"method": each.method, "params": dict(each.params)} for key, each in self._open.items()}
 
 
+class StateRefused(Denied):
+    """A `requestState` that leads to no waiting call of this agent: a protocol error, not a result."""
+
+
 class Parking:
     """The calls of one gateway process that wait for replies."""
 
@@ -122,14 +126,14 @@ class Parking:
         carry on one of ours.
 
         Raises:
-            Denied: Over, expired, of another gateway process or another call: one answer for all.
+            StateRefused: Over, expired, of another gateway process or another call: one answer for all.
         """
         state = resumed.get("requestState")
         if not isinstance(state, str) or not state.startswith(PREFIX):
             return None
         call = self._waiting.get(state)
         if call is None or (call.agent, call.what) != (again.agent, again.what):
-            raise Denied(
+            raise StateRefused(
                 "the question that this replies to is expired, was answered before, or belongs to another call or "
                 "gateway; call the tool again. Whether the earlier call took effect is not known"
             )

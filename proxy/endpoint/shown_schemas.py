@@ -19,14 +19,18 @@ _SERVER: ContextVar[str | None] = ContextVar("toolatlas_server", default=None)
 
 
 class ServedAt:
-    """ASGI middleware that remembers which server a request is for; None for those that show many."""
+    """ASGI middleware that remembers which server a request is for; None for those that show many.
+
+    It also takes the blanks around header values away, which HTTP does not count and the SDK does.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _SERVER.set(scope["path_params"].get("server"))
-        await self._app(scope, receive, send)
+        headers = [(name, value.strip()) for name, value in scope["headers"]]
+        await self._app({**scope, "headers": headers}, receive, send)
 
 
 def shown_schema(gateway: Gateway, name: str) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ connection that one agent has to itself, or that one agent alone has used, gives
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,10 @@ from proxy.servers.origin import Origin
 
 TELL_WAIT_S = 1.0
 """How long a result waits for log messages that arrived before it and are still being passed on."""
+
+LATE_S = 2.0
+"""How long after a call the server may still send log messages about it."""
+KNOWN_ENDED = 64
 
 _CURRENT: ContextVar[Flight | None] = ContextVar("toolatlas_call", default=None)
 
@@ -128,6 +133,8 @@ class Flights:
         self._agents: set[object] = set()
         """Who has used this connection, up to two."""
         self._last = owner
+        self._ended: dict[str, float] = {}
+        """When the last call of a session was over, of those that had calls lately."""
 
     @staticmethod
     def enter_none() -> None:
@@ -139,7 +146,7 @@ class Flights:
         flight = Flight(call)
         if call.origin is not None:
             if len(self._agents) < 2:
-                self._agents.add(call.origin.session if call.origin.one_agent else flight)
+                self._agents.add(_agent_of(flight))
             self._last = call.origin
         token = _CURRENT.set(flight)
         self._under_way[id(flight)] = flight
@@ -147,6 +154,8 @@ class Flights:
             yield flight
         finally:
             del self._under_way[id(flight)]
+            if call.origin is not None:
+                self._note_end(call.origin)
             _CURRENT.reset(token)
 
     def addressee(self) -> Addressee | None:
@@ -163,9 +172,29 @@ class Flights:
         return Addressee(latest, tuple(under_way))
 
     def hearer(self) -> Addressee | None:
-        """The agent that a log message is for: as for a question, or else the only one with calls under way."""
+        """The agent that a log message is for: as for a question, or else the only one that has had calls under way of
+        late. A message that is later still, of an agent whose call is over, would go to the wrong one; hence `LATE_S`.
+        """
         if (certain := self.addressee()) is not None:
             return certain
         under_way = [(each, each.call.origin) for each in self._under_way.values() if each.call.origin is not None]
-        agents = {origin.session if origin.one_agent else id(each) for each, origin in under_way}
-        return Addressee(under_way[-1][1], tuple(each for each, _ in under_way)) if len(agents) == 1 else None
+        if len({_agent_of(each) for each, _ in under_way}) != 1:
+            return None
+        origin, since = under_way[-1][1], time.monotonic() - LATE_S
+        if any(ended > since for session, ended in self._ended.items() if session != origin.session):
+            return None
+        return Addressee(origin, tuple(each for each, _ in under_way))
+
+    def _note_end(self, origin: Origin) -> None:
+        now = time.monotonic()
+        if len(self._ended) > KNOWN_ENDED:
+            self._ended = {session: ended for session, ended in self._ended.items() if ended > now - LATE_S}
+        self._ended[origin.session] = now
+
+
+def _agent_of(flight: Flight) -> object:
+    """Equal for two calls that are certainly of one agent; None for a request of the gateway's own."""
+    origin = flight.call.origin
+    if origin is None:
+        return None
+    return origin.session if origin.one_agent else id(flight)

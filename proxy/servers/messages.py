@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from proxy.catalog.text import one_line
 from proxy.errors import InvalidArguments
 
+_MAY_OVERFLOW = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
 SHALLOW = 200
 """Objects and arrays in a message that cannot be too deep, however they lie in each other."""
 _ID = r'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
@@ -40,6 +41,8 @@ def read_message(line: str | bytes) -> JSONRPCMessage | None:
         value = pydantic_core.from_json(line, allow_inf_nan=False)
     except ValueError as error:
         return _unreadable(line, f"it is not valid JSON: {error}")
+    if _MAY_OVERFLOW.search(line if isinstance(line, bytes) else line.encode()) and not _finite(value):
+        return _unreadable(line, "it has a number beyond the range of a double")
     try:
         return types.jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:

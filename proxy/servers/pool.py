@@ -126,7 +126,7 @@ class Pool:
             if key.name not in configs or _process_of(configs[key.name]) != _process_of(self._configs[key.name])
         ]
         self._configs = dict(configs)
-        self._sharing.asking |= {configs[name].identity for name in asking}
+        self._sharing.apply(configs, asking)
         for key in gone:
             self._replace(key)
         self._relisting.list_first(unlisted)
@@ -203,7 +203,7 @@ class Pool:
         supervisor.answered()
         # A listing of what the entry said before it was changed is of another server.
         if self._configs.get(name) == config:
-            self._on_listing(config, replace(listing, asks=config.identity in self._sharing.asking))
+            self._on_listing(config, replace(listing, asks=self._sharing.asks(config)))
         return listing
 
     async def wait_for_first_listings(self, limit_s: float) -> None:
@@ -256,8 +256,8 @@ class Pool:
         )
 
     def _asked(self, config: ServerConfig) -> None:
-        if config.identity not in self._sharing.asking:
-            self._sharing.asking.add(config.identity)
+        if not self._sharing.asks(config):
+            self._sharing.note_question(config)
             self._on_asking(config)
 
     async def _noticed(self, key: Key, method: str, params: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ default, that can be asked questions by a server that is known to ask some (docs
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -40,15 +40,31 @@ class Sharing:
 
     def __init__(self, roots: bool) -> None:
         self._roots = roots
-        self.asking: set[str] = set()
-        """Identities of servers that have put a question to an agent."""
+        self._identities: set[str] = set()
+        """Of servers that have put a question to an agent, whatever their entry is called."""
+        self._asking: set[str] = set()
+        """Names of those that are configured; an identity is too dear to be made for every call."""
+
+    def apply(self, configs: Mapping[str, ServerConfig], asking: Set[str]) -> None:
+        """Take over a configuration, with the names of servers that are known to ask."""
+        self._identities |= {configs[name].identity for name in asking}
+        self._asking = {name for name, config in configs.items() if config.identity in self._identities}
+
+    def asks(self, config: ServerConfig) -> bool:
+        return config.name in self._asking
+
+    def note_question(self, config: ServerConfig) -> None:
+        """A server has put a question: from now on agents do not share it as if it were silent."""
+        self._identities.add(config.identity)
+        self._asking.add(config.name)
 
     def key(self, config: ServerConfig, origin: Origin | None) -> Key:
         """The connection for a request of an agent, or of the gateway itself."""
         if origin is None:
             return Key(config.name)
-        forwarded, asked_for = _forwarded(config, origin), asked_of(origin.capabilities)
-        if config.isolation is Isolation.AUTO and config.identity in self.asking:
+        forwarded = _forwarded(config, origin) if config.forward_headers else {}
+        if config.isolation is Isolation.AUTO and config.name in self._asking:
+            asked_for = asked_of(origin.capabilities)
             if not forwarded and not asked_for:
                 return Key(config.name, "", UNASKED)
             # In the era without sessions one credential may stand for programs that can be asked different things.

@@ -7,7 +7,7 @@ the server's side has ended.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -33,10 +33,16 @@ class Channel:
     """The two streams of an open transport."""
 
     def __init__(
-        self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage], last_words: LastWords
+        self,
+        read: ReadStream[SessionMessage | Exception],
+        write: WriteStream[SessionMessage],
+        last_words: LastWords,
+        *,
+        exact: bool = False,
     ) -> None:
+        """`exact` says that what is read was found to be exact as it was parsed."""
         self.closed = anyio.Event()
-        self.read = _Watched(read, self.closed)
+        self.read = _Watched(read, self.closed, _as_it_is if exact else checked)
         self.write = ExactWriter(write)
         self.last_words = last_words
 
@@ -66,7 +72,7 @@ async def open_transport(
         async with stdio_process(
             config.command, config.args, env=env, cwd=config.cwd, last_words=last_words, orphans=orphans
         ) as (read, write):
-            yield Channel(read, write, last_words)
+            yield Channel(read, write, last_words, exact=True)
     elif config.transport is TransportKind.SSE:
         async with _sse(config, tokens) as (read, write):
             yield Channel(read, write, last_words)
@@ -105,12 +111,22 @@ async def _sse(config: ServerConfig, tokens: Tokens | None) -> AsyncGenerator[St
         pass
 
 
+def _as_it_is(item: SessionMessage | Exception) -> SessionMessage | Exception:
+    return item
+
+
 class _Watched:
     """A read stream that fires `closed` when it ends, which the SDK's dispatcher tells nobody."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], closed: anyio.Event) -> None:
+    def __init__(
+        self,
+        inner: ReadStream[SessionMessage | Exception],
+        closed: anyio.Event,
+        check: Callable[[SessionMessage | Exception], SessionMessage | Exception],
+    ) -> None:
         self._inner = inner
         self._closed = closed
+        self._check = check
 
     @property
     def last_context(self) -> Any:
@@ -118,7 +134,7 @@ class _Watched:
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            return checked(await self._inner.receive())
+            return self._check(await self._inner.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._closed.set()
             raise

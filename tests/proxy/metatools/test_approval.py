@@ -217,15 +217,12 @@ async def test_a_yes_is_given_once_though_the_server_asks_more() -> None:
 async def test_a_yes_that_was_carried_holds_for_no_other_call() -> None:
     approvals = Approvals()
     state = approvals.carried(TOOL, ARGUMENTS, modern(), {"resultType": "input_required"})["requestState"]
-    for caller, arguments in (
-        (modern({"requestState": state}), {"path": "/"}),
-        (modern({"requestState": state}, "eve"), ARGUMENTS),
-    ):
-        with pytest.raises(Denied, match="another call"):
-            await approvals.ensure(TOOL, arguments, "Allow?", caller)
     with pytest.raises(Denied, match="another call"):
-        forged = state[: state.rindex(".")] + ".bnVsbA=="[:5]
-        await approvals.ensure(TOOL, ARGUMENTS, "Allow?", modern({"requestState": forged}))
+        await approvals.ensure(TOOL, {"path": "/"}, "Allow?", modern({"requestState": state}))
+    with pytest.raises(Denied, match="another call"):
+        await approvals.ensure(TOOL, ARGUMENTS, "Allow?", modern({"requestState": state}, "eve"))
+    with pytest.raises(Denied, match="another call"):
+        await approvals.ensure(TOOL, ARGUMENTS, "Allow?", modern({"requestState": state[:-4] + "IjEi"}))
 
 
 async def test_a_reply_to_the_gateways_own_question_is_not_for_the_server() -> None:
