@@ -218,6 +218,20 @@ async def test_values_arrive_unwrapped_and_exact(start_coding: StartCoding) -> N
     assert coding.calls[0].result["x-vendor"] == {"rank": 1, "id": 2**53 + 1}
 
 
+@ERAS
+async def test_a_server_keeps_its_state_over_the_calls_of_one_run(start_coding: StartCoding, era: str) -> None:
+    servers = {"own": entry("echo") | {"isolation": "session"}}
+    async with start_coding(servers) as coding, Client(coding.app.server, mode=era) as client:
+        ran = await run(client, "[own.counter() for _ in range(3)]")
+    assert ran.rest == 'Value:\n["1", "2", "3"]'
+
+
+async def test_a_long_result_is_there_in_full_in_code(start_coding: StartCoding) -> None:
+    async with start_coding({"tools": entry("echo")}) as coding, Client(coding.app.server) as client:
+        ran = await run(client, "len(tools.big(size=500_000))")
+    assert ran.rest == "Value:\n500000"
+
+
 async def test_an_image_is_a_handle_that_the_agent_can_look_at(start_coding: StartCoding) -> None:
     async with start_coding({"tools": entry("echo")}) as coding, Client(coding.app.server, mode="legacy") as client:
         ran = await run(client, "picture = tools.image()\nprint(picture['mime'], picture['bytes'])\npicture['handle']")
