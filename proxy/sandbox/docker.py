@@ -23,6 +23,8 @@ from proxy.sandbox.owner import Owner, owning
 from proxy.sandbox.warm import WarmPool
 
 SHUTDOWN_S = 15.0
+ROOM_AFTER_S = 60.0
+"""An interpreter that has run nothing for so long gives way when all are in use."""
 LOOK_S = 5.0
 """Between two looks at what is idle, too old, or dead."""
 
@@ -92,7 +94,7 @@ class DockerBackend:
         """
         if self._tasks is None:
             raise SandboxError("the sandbox is not running")
-        if self._in_use >= self._limits.interpreters:
+        if self._in_use >= self._limits.interpreters and not self._make_room():
             raise SandboxError(
                 f"all {self._limits.interpreters} interpreters are in use; try again later: one is free when its task "
                 f"ends or has run nothing for {self._limits.idle_s:g} s"
@@ -103,6 +105,14 @@ class DockerBackend:
         except BaseException:
             self._in_use -= 1
             raise
+
+    def _make_room(self) -> bool:
+        """Tasks of agents without sessions are seldom ended; the one that has run nothing for longest gives way."""
+        longest = max(self._interpreters, key=lambda each: each.idle_s, default=None)
+        if longest is None or longest.idle_s < ROOM_AFTER_S:
+            return False
+        longest.make_room()
+        return True
 
     def release(self, container: Container) -> None:
         """End a container that was acquired, and remove it in the background."""

@@ -47,6 +47,15 @@ class DockerInterpreter:
         """Of the container it has now."""
         return self._container.id if self._container is not None else None
 
+    @property
+    def idle_s(self) -> float:
+        """Seconds since it last ran code; 0 while it does, and where it holds no container."""
+        return 0.0 if self._turn.locked() or self._container is None else time.monotonic() - self._last_used
+
+    def make_room(self) -> None:
+        """Give the container up for another task."""
+        self._lose("it made room for another task, since all interpreters were in use")
+
     async def need_container(self) -> Container:
         """The container of this task; a new one where there is none, or none that lives.
 

@@ -18,6 +18,8 @@ from proxy.sandbox.base import Limits
 _DEFAULTS: dict[str, int | float] = asdict(Limits())
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmg]?)", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+MOST = {"output_kept": 1_000_000, "argument_bytes": 2_000_000}
+"""What the supervisor in a container takes at most."""
 _MAY_BE_NOTHING = frozenset({"warm", "grace_s"})
 
 
@@ -38,6 +40,9 @@ def limits_of(settings: Iterable[str]) -> Limits:
     limits = Limits(**given)
     if limits.run_s > limits.max_run_s:
         raise ConfigurationError(f"run_s ({limits.run_s:g}) is more than max_run_s ({limits.max_run_s:g})")
+    for name, most in MOST.items():
+        if given.get(name, 0) > most:
+            raise ConfigurationError(f"{name} is at most {most}, not {given[name]}: the sandbox takes no more")
     return limits
 
 

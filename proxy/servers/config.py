@@ -96,15 +96,17 @@ class ServerConfig:
     idle_s: float = 900.0
     """Seconds without a call after which the connection is closed; it opens again on the next call."""
 
-    @property
-    def usable(self) -> bool:
-        return self.enabled and self.disabled_reason is None
+    identity: str = field(init=False, compare=False)
+    """Hash of what decides which server this is: a changed description keeps it, a changed argument does not."""
 
-    @property
-    def identity(self) -> str:
-        """Hash of what decides which server this is: a changed description keeps it, a changed argument does not."""
+    def __post_init__(self) -> None:
+        # Made once: calls ask for it, and hashing costs more than looking up.
         parts: list[Any] = [
             self.transport, self.command, self.args, sorted(self.env.items()), self.cwd, self.url,
             sorted(self.headers.items()),
         ]  # fmt: skip
-        return sha256(dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]
+        object.__setattr__(self, "identity", sha256(dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32])
+
+    @property
+    def usable(self) -> bool:
+        return self.enabled and self.disabled_reason is None

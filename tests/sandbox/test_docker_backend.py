@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from proxy.errors import SandboxError
+from proxy.sandbox import docker, exchange, warm
 from proxy.sandbox import engine as engine_module
-from proxy.sandbox import exchange, warm
 from proxy.sandbox.base import Limits, Status
 from proxy.sandbox.docker import DockerBackend
 from proxy.sandbox.engine import GATEWAY, OWNER, Engine
@@ -147,6 +147,20 @@ async def test_there_are_so_many_interpreters_and_no_more(backend: Start) -> Non
         await first.close()
         second = await running.open("two")
         assert await value(second, "1") == "1"
+
+
+async def test_an_idle_interpreter_gives_way_and_its_task_is_told(
+    backend: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend(interpreters=1) as running:
+        first = await running.open("one")
+        await value(first, "kept = 1")
+        monkeypatch.setattr(docker, "ROOM_AFTER_S", 0.0)
+        second = await running.open("two")
+        assert await value(second, "1") == "1"
+        again = await first.run("'kept' in globals()", 10, Tools())
+        assert again.value == "false"
+        assert "made room for another task" in (again.lost_because or "")
     with pytest.raises(SandboxError, match="not running"):
         await running.open("three")
 
