@@ -178,6 +178,10 @@ class Supervisor:
                 self._pass_reply(frame["run"], frame["call"], line)
             case "run":
                 self._begin(frame)
+            case "extend":
+                run = self._run
+                if run is not None and run.number == frame["run"] and run.stopped is None:
+                    run.deadline += frame["seconds"]
             case "interrupt":
                 run = self._run
                 if run is not None and run.number == frame["run"] and run.stopped is None:

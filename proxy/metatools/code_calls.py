@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ from proxy.metatools.finding import mark
 from proxy.sandbox.base import Limits, Reply
 from proxy.sandbox.values import reply_of
 from proxy.servers.origin import Ask, Origin
+from proxy.servers.peer import ANSWER_WITHIN_S
 from proxy.store.recorder import Outcome, Recorder, Step
 
 logger = logging.getLogger("toolatlas.code")
@@ -84,8 +85,7 @@ class CodeCalls:
         self.made = 0
         self.answered: ToolRecord | None = None
         """The tool that has given a value last."""
-        self.asked_too_long = False
-        """A question to the agent or its user was open when the run ended."""
+        self.on_extend: Callable[[float], None] = lambda seconds: None
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -135,11 +135,13 @@ class CodeCalls:
     async def _ask_agent(
         self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None
     ) -> dict[str, Any]:
+        began = anyio.current_time()
+        # While a person thinks, it is not the code that is slow.
+        self.on_extend(ANSWER_WITHIN_S)
         try:
             return await self._agent.origin.ask(method, params, on_progress)
-        except anyio.get_cancelled_exc_class():
-            self.asked_too_long = True
-            raise
+        finally:
+            self.on_extend(anyio.current_time() - began - ANSWER_WITHIN_S)
 
     async def _recorded(self, call: _Call) -> Reply:
         try:

@@ -69,8 +69,6 @@ class RunPython:
         return report(run, limits, self._result_limit, lambda text: self._pages.keep(task.id, text))
 
     def _repair(self, result: RunResult, calls: CodeCalls) -> str | None:
-        if result.status is Status.TIMEOUT and calls.asked_too_long:
-            return "The time ran out while the user was asked; a larger timeout_s leaves time to answer."
         failure = result.failure
         if failure is None:
             return None

@@ -6,7 +6,7 @@ embedded.py. A backend knows nothing of servers or permissions: whatever code wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -122,6 +122,10 @@ class Reply:
 class Calls(Protocol):
     """What the code of one run may do outside its interpreter. Every method is safe against hostile arguments: the
     backend hands on what came out of the sandbox. None of them raises; a failure is a Reply that is not `ok`."""
+
+    on_extend: Callable[[float], None]
+    """Set by the backend for the time of a run, and called with seconds by which the run's time limit moves: on when a
+    person is asked something in the middle of it, back when the answer took less."""
 
     @property
     def servers(self) -> tuple[str, ...]:

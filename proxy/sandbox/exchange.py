@@ -9,8 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -35,6 +38,10 @@ class Overdue(Exception):
     """The supervisor has not reported in time."""
 
 
+def _too_late(seconds: float) -> None:
+    """The run is over."""
+
+
 class Exchange:
     """Made for one run; `perform` once."""
 
@@ -50,6 +57,7 @@ class Exchange:
         self._open: dict[int, ToolCall | LookUp] = {}
         """Asked and not answered, by a number of our own."""
         self._pending = 0
+        self._limits_of_time: set[anyio.CancelScope] = set()
         self._reported: RunResult | None = None
         self.fresh = False
         """Whether the supervisor said, before it reported, that it has a new interpreter without variables."""
@@ -105,14 +113,40 @@ class Exchange:
         self._deadline = anyio.current_time() + self._timeout_s
         # An error is an outcome here: raised, the group would wrap it.
         async with anyio.create_task_group() as answers:
-            with anyio.move_on_at(self._deadline + self._limits.grace_s + SLACK_S):
-                try:
+            self._calls.on_extend = partial(self._extend, answers)
+            try:
+                with self._until(self._limits.grace_s + SLACK_S):
                     await self._channel.send(opening)
                     outcome = await self._serve(answers)
-                except ChannelClosed as error:
-                    outcome = error
+            except ChannelClosed as error:
+                outcome = error
+            finally:
+                self._calls.on_extend = _too_late
             answers.cancel_scope.cancel()
         return outcome
+
+    def _until(self, beyond_s: float = 0.0) -> AbstractContextManager[anyio.CancelScope, bool]:
+        """Until the deadline of the run, wherever it moves, and so much beyond; then what is within is left."""
+        return cast("AbstractContextManager[anyio.CancelScope, bool]", self._moving(beyond_s))
+
+    @contextmanager
+    def _moving(self, beyond_s: float) -> Generator[anyio.CancelScope]:
+        with anyio.move_on_at(self._deadline + beyond_s) as scope:
+            self._limits_of_time.add(scope)
+            try:
+                yield scope
+            finally:
+                self._limits_of_time.discard(scope)
+
+    def _extend(self, answers: TaskGroup, seconds: float) -> None:
+        self._deadline += seconds
+        for scope in self._limits_of_time:
+            scope.deadline += seconds
+        answers.start_soon(self._send_extension, seconds)
+
+    async def _send_extension(self, seconds: float) -> None:
+        with suppress(ChannelClosed):  # Whoever reads knows.
+            await self._channel.send(encode({"op": "extend", "run": self._run, "seconds": seconds}))
 
     async def _serve(self, answers: TaskGroup) -> RunResult:
         while True:
@@ -140,7 +174,7 @@ class Exchange:
     async def _answer(self, asked: ToolCall | LookUp, size: int, number: int) -> None:
         reply: Reply | None = None
         try:
-            with anyio.move_on_at(self._deadline):
+            with self._until():
                 async with self._allowance.turns:
                     reply = await self._outside(asked)
         finally:

@@ -10,6 +10,7 @@ To the supervisor (container's stdin):
     {"op": "run", "run": 7, "code": "...", "timeout": 30.0, "servers": ["git", "time"], "limits": {...}}
     {"op": "reply", "run": 7, "call": 3, "ok": true, "value": ...}
     {"op": "reply", "run": 7, "call": 3, "ok": false, "value": "text of the error", "tool": "git.log"}
+    {"op": "extend", "run": 7, "seconds": 300.0}    the time limit moves, back where it is negative: a person is asked
     {"op": "interrupt", "run": 7}          the agent has cancelled: SIGINT, grace, then SIGKILL and a new child
     {"op": "reset"}                        a new child; answered with "ready"
 

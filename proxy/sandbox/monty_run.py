@@ -117,6 +117,7 @@ class MontyRun:
         self._limits = limits
         self._capture = Capture(limits.output_kept)
         self._outside: Outside | None = None
+        self._limit = anyio.CancelScope()
         self._stopped: Status | None = None
         self._stopping = anyio.Event()
         self.checkpoint: Checkpoint | None = checkpoint
@@ -157,6 +158,8 @@ class MontyRun:
 
     async def _drive(self) -> RunResult:
         started = time.monotonic()
+        self._limit.deadline = anyio.current_time() + self._timeout_s
+        self._calls.on_extend = self._extend
         tasks = anyio.create_task_group()
         self._outside = outside = Outside(self._calls, self._cells, self._limits, tasks, self._capture.add)
         if self._stopped is not None:
@@ -182,8 +185,11 @@ class MontyRun:
             lost_because=ended.lost,
         )
 
+    def _extend(self, seconds: float) -> None:
+        self._limit.deadline += seconds
+
     async def _watch(self) -> None:
-        with anyio.move_on_after(self._timeout_s):
+        with self._limit:
             while not self._stopping.is_set() and self._worker.alive():
                 with anyio.move_on_after(LOOK_S):
                     await self._stopping.wait()

@@ -49,6 +49,7 @@ class Desk:
     servers = ("desk",)
 
     def __init__(self) -> None:
+        self.on_extend: Callable[[float], None] = lambda seconds: None
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         self.opened: list[str] = []
         """Calls of what the agent may not use that were answered."""

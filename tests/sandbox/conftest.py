@@ -43,6 +43,7 @@ class Tools:
     servers = ("s",)
 
     def __init__(self) -> None:
+        self.on_extend: Callable[[float], None] = lambda seconds: None
         self.made: list[tuple[str, dict[str, Any]]] = []
         self.at_once = self.most_at_once = 0
         self.began = anyio.Event()
@@ -62,6 +63,12 @@ class Tools:
                     return Reply(True, arguments["value"])
                 case "s.repeat":
                     return Reply(True, arguments["text"] * arguments["times"])
+                case "s.ask":
+                    # As a question to a person would: it takes longer than the run has.
+                    self.on_extend(60.0)
+                    await anyio.sleep(arguments["seconds"])
+                    self.on_extend(arguments["seconds"] - 60.0)
+                    return Reply(True, "yes")
                 case "s.hang":
                     self.began.set()
                     await anyio.sleep_forever()

@@ -169,6 +169,10 @@ CASES: dict[str, tuple[Run, ...]] = {
         ),
         Run(code="before", value=1),
     ),
+    "time stands still while a person is asked": (
+        Run(code="s.ask(seconds=1.2)", timeout_s=0.6, value="yes", calls=1),
+        Run(code="s.ask(seconds=0.1)\nwhile True:\n    pass", timeout_s=0.6, status=Status.TIMEOUT, calls=1),
+    ),
     "many lines": (Run(code="for i in range(20000):\n    print('line', i)", check=many_lines),),
     "one long line": (Run(code="print('é' * 100000)", check=one_line),),
     "a long value": (Run(code="'x' * 100000", check=long_value), Run(code="1", value=1)),

@@ -366,20 +366,19 @@ async def test_a_run_that_asks_answers_an_agent_without_sessions_with_the_questi
 
 
 @ERAS
-async def test_a_user_who_takes_too_long_is_told_of_and_nothing_was_run(start_coding: StartCoding, era: str) -> None:
+async def test_the_time_that_a_user_takes_is_not_that_of_the_run(start_coding: StartCoding, era: str) -> None:
+    limit_s = 0.3
+
     async def answer(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
-        with anyio.fail_after(20):
-            while not coding.calls:
-                await anyio.sleep(0.01)
+        # Whom no event tells when the code would have been stopped.
+        await anyio.sleep(3 * limit_s)
         return t.ElicitResult(action="accept", content={})
 
     async with start_coding({"tools": entry("echo")}) as coding:
         async with Client(coding.app.server, mode=era, elicitation_callback=answer) as client:
-            ran = await run(client, "tools.delete_file(path='a')", timeout_s=0.3)
-    assert ran.failed
-    assert ran.status.startswith("[stopped after 0.3 s, its time limit")
-    assert "The time ran out while the user was asked; a larger timeout_s leaves time to answer." in ran.rest
-    assert [(step.outcome, step.result) for step in coding.calls] == [(Outcome.CANCELLED, None)]
+            ran = await run(client, "tools.delete_file(path='a')", timeout_s=limit_s)
+    assert (ran.failed, ran.rest) == (False, 'Value:\n"deleted a"')
+    assert [step.outcome for step in coding.calls] == [Outcome.OK]
 
 
 @ERAS
