@@ -30,7 +30,8 @@ SERVICE = "toolatlas"
 # -P: without it a folder called `proxy` where the agent happens to run would be imported instead of us.
 _SERVE = (sys.executable, "-P", "-m", "proxy.cli", "serve")
 _HEALTH_S = 2.0
-_START_S = 15.0
+_START_S = 90.0
+"""A first start may fetch and build the image of the sandbox."""
 _POLL_S = 0.1
 _TAIL = 2_000
 
