@@ -10,6 +10,7 @@ GatewayError
 │   ├── CallTimeout        it did not answer in time
 │   └── ProtocolFault      it answered with a JSON-RPC error, or with something that is not MCP
 ├── SandboxError           the interpreter for run_python failed, or there is none; not the code in it
+│   └── SandboxBusy        all are in use now
 └── ConfigurationError     the gateway's owner has to change a file or a flag
 """
 
@@ -81,6 +82,10 @@ class SandboxError(GatewayError):
     """The interpreter failed, or none can be had. What the code raised is no error of this kind."""
 
     outcome = Outcome.SERVER_DOWN
+
+
+class SandboxBusy(SandboxError):
+    """All interpreters are in use; whatever the task has is still there."""
 
 
 class ConfigurationError(GatewayError):

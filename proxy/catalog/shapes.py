@@ -51,7 +51,7 @@ class Shape:
     schema: Mapping[str, Any]
     """A JSON Schema of all results that were looked at."""
     example: str | None
-    """One of them, shortened and redacted, as JSON; None where results are private."""
+    """One of them, shortened and redacted, as JSON; None where none has a form."""
 
     @property
     def type(self) -> str:
@@ -87,9 +87,9 @@ class Shapes:
         self._folder = folder
         self._books: dict[str, _Book] = {}
 
-    def learn(self, tool: ToolRecord, identity: str, value: Any, *, private: bool = False) -> None:
-        """Take note of a good result: plain JSON data as code gets it. `identity` is that of the server; of one that
-        answers each user differently (`private`) no example is kept. Never raises."""
+    def learn(self, tool: ToolRecord, identity: str, value: Any) -> None:
+        """Take note of a good result: plain JSON data as code gets it. `identity` is that of the server, whose answers
+        are for every agent that may call it. Never raises."""
         if tool.output_schema is not None:
             return
         book = self._book(identity)
@@ -97,9 +97,6 @@ class Shapes:
         known = book.learned.get(tool.name)
         if known is not None and known.definition != definition:
             known = None
-        if known is not None and private and known.shape.example is not None:
-            known.shape = replace(known.shape, example=None)
-            book.changed = True
         if known is not None:
             known.unchanged += 1
             if known.unchanged > SETTLED and known.unchanged % SETTLED:
@@ -109,7 +106,7 @@ class Shapes:
             total = schema if known is None else merged(dict(known.shape.schema), schema)
             if known is not None and total == known.shape.schema:
                 return
-            example = None if private else example_of(value)
+            example = example_of(value)
         except (RecursionError, TypeError, ValueError) as error:
             logger.debug("a result of %s is no JSON data: %s", tool.written, error)
             return

@@ -87,6 +87,7 @@ class ToolCalls:
             working = cast(Working, waiting.working)
             working.link.context = context
             return await self._finished(working, self._parking.answer(waiting))
+        call.on_given_up = partial(self._record, working, Outcome.CANCELLED, None)
         self._parking.begin(call, partial(self._serve, working, context))
         return await self._finished(working, self._parking.answer(call))
 

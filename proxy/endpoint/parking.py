@@ -42,6 +42,8 @@ class ParkableCall:
         """`what` is compared when the agent comes back: it must repeat the same call."""
         self.agent = agent
         self.what = what
+        self.on_given_up: Callable[[], None] = lambda: None
+        """Called when the agent has not come back in time."""
         self.working: Any = None
         """Whatever the caller of `begin` wants to find again."""
         self.scope = anyio.CancelScope()
@@ -167,3 +169,4 @@ class Parking:
         if self._waiting.get(handle) is call:
             del self._waiting[handle]
             call.scope.cancel()
+            call.on_given_up()

@@ -88,21 +88,26 @@ class Answers:
 
     def learn(self, tool: ToolRecord, value: Any) -> None:
         """Take note of a good result, as the plain data that it means."""
-        config = self._gateway.pool.configs.get(tool.server)
-        if config is not None:
-            # What a server says to one user is not shown to another.
-            private = bool(config.forward_headers) or config.isolation is Isolation.SESSION
-            self._shapes.learn(tool, config.identity, value, private=private)
+        if (identity := self._identity(tool)) is not None:
+            self._shapes.learn(tool, identity, value)
 
     def described(self, tool: ToolRecord) -> str:
         """The stub of the tool, with what was learned of its result."""
-        config = self._gateway.pool.configs.get(tool.server)
-        return described(tool, None if config is None else self._shapes.of(tool, config.identity))
+        identity = self._identity(tool)
+        return described(tool, None if identity is None else self._shapes.of(tool, identity))
 
     def misused(self, tool: ToolRecord, kind: str, message: str) -> str | None:
         """What the tool returns, where code used a result as what it is not and raised an exception of that class."""
+        identity = self._identity(tool)
+        return None if identity is None else self._shapes.hint_for(tool, identity, kind, message)
+
+    def _identity(self, tool: ToolRecord) -> str | None:
+        """Of its server. None where nothing is learned: what a server says to one user, names of fields too, is not
+        shown to another."""
         config = self._gateway.pool.configs.get(tool.server)
-        return None if config is None else self._shapes.hint_for(tool, config.identity, kind, message)
+        if config is None or config.forward_headers or config.isolation is Isolation.SESSION:
+            return None
+        return config.identity
 
 
 def as_the_server_names_them(tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -86,6 +86,9 @@ class CodeCalls:
         self.answered: ToolRecord | None = None
         """The tool that has given a value last."""
         self.on_extend: Callable[[float], None] = lambda seconds: None
+        self._asking = 0
+        """Questions that are open."""
+        self._extended_until = 0.0
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -135,13 +138,19 @@ class CodeCalls:
     async def _ask_agent(
         self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None
     ) -> dict[str, Any]:
-        began = anyio.current_time()
-        # While a person thinks, it is not the code that is slow.
-        self.on_extend(ANSWER_WITHIN_S)
+        # While a person thinks, it is not the code that is slow. Questions at the same time take that time once.
+        now = anyio.current_time()
+        if not self._asking:
+            self._extended_until = now
+        self._asking += 1
+        self.on_extend(now + ANSWER_WITHIN_S - self._extended_until)
+        self._extended_until = now + ANSWER_WITHIN_S
         try:
             return await self._agent.origin.ask(method, params, on_progress)
         finally:
-            self.on_extend(anyio.current_time() - began - ANSWER_WITHIN_S)
+            self._asking -= 1
+            if not self._asking:
+                self.on_extend(anyio.current_time() - self._extended_until)
 
     async def _recorded(self, call: _Call) -> Reply:
         try:

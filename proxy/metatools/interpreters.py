@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from proxy.errors import SandboxError
+from proxy.errors import SandboxBusy, SandboxError
 from proxy.sandbox.base import Backend, Calls, Interpreter, RunResult
 
 MAX_WAITING = 4
@@ -100,6 +100,8 @@ class Interpreters:
             # A result that comes just when nobody wants it any more is nobody's.
             await anyio.lowlevel.checkpoint_if_cancelled()
             return result
+        except SandboxBusy:
+            raise
         except Exception as error:
             if slot.interpreter is None:
                 raise

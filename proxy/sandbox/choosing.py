@@ -85,13 +85,16 @@ async def _choose(
             no_docker = f"{error}; "
     try:
         why = f"{no_docker}so the embedded interpreter, which knows less of Python" if no_docker else "it was asked for"
+        # Whether its program runs here shows only when it is started.
+        async with embedded(limits).running():
+            pass
         return Choice(embedded(limits), why)
-    except ImportError as error:
+    except (ImportError, SandboxError) as error:
         if wanted == "embedded":
             raise ConfigurationError(
                 f"the sandbox 'embedded' cannot be used: {error}; install pydantic-monty, or choose 'docker'"
             ) from error
-        return Choice(None, f"{no_docker}and the embedded interpreter is not installed ({error})")
+        return Choice(None, f"{no_docker}and the embedded interpreter cannot be used ({error})")
 
 
 async def _docker(

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
-from proxy.errors import SandboxError
+from proxy.errors import SandboxBusy, SandboxError
 from proxy.sandbox.base import Limits
 from proxy.sandbox.container import Container, Engines
 from proxy.sandbox.engine import GATEWAY, OWNER, Engine
@@ -95,7 +95,7 @@ class DockerBackend:
         if self._tasks is None:
             raise SandboxError("the sandbox is not running")
         if self._in_use >= self._limits.interpreters and not self._make_room():
-            raise SandboxError(
+            raise SandboxBusy(
                 f"all {self._limits.interpreters} interpreters are in use; try again later: one is free when its task "
                 f"ends or has run nothing for {self._limits.idle_s:g} s"
             )

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from pydantic_monty import Monty, MontyError, MontySession
 
-from proxy.errors import SandboxError
+from proxy.errors import SandboxBusy, SandboxError
 from proxy.sandbox.base import Limits
 from proxy.sandbox.gaps import LANGUAGE
 from proxy.sandbox.monty_guard import Guard
@@ -26,6 +26,8 @@ from proxy.sandbox.rewriting import PRELUDE
 CHECKOUT_S = 20.0
 LOOK_S = 5.0
 """Between two looks at what is idle."""
+MOST_ASIDE_BYTES, MOST_ASIDE = 1024**3, 200
+"""Of variables that wait for their task's next run without a process, over all tasks."""
 SUSPENSIONS = 2**31 - 1
 """Of Monty's own count, which runs over the whole life of a worker; `Limits.calls` counts those of a run."""
 
@@ -92,8 +94,9 @@ class EmbeddedBackend:
         while self.workers >= self._limits.interpreters:
             idle = [each for each in self._interpreters if each.idle_since is not None]
             if not idle:
-                raise SandboxError(f"all {self._limits.interpreters} interpreters are busy; try again in a moment")
+                raise SandboxBusy(f"all {self._limits.interpreters} interpreters are busy; try again in a moment")
             await min(idle, key=lambda each: each.idle_since or 0.0).put_aside()
+            await self._keep_within_bounds()
         if self._pool is None:
             raise SandboxError("the sandbox is not running")
         session = self._checkout(self._pool, limit_s)
@@ -155,3 +158,19 @@ class EmbeddedBackend:
             for interpreter in tuple(self._interpreters):
                 if interpreter.idle_since is not None and interpreter.idle_since <= before:
                     await interpreter.put_aside()
+            await self._keep_within_bounds()
+
+    async def _keep_within_bounds(self) -> None:
+        """Tasks of agents without sessions are seldom ended, and each may leave variables behind."""
+        aside = sorted((each for each in self._interpreters if each.aside_bytes), key=lambda each: each.last_used)
+        too_old = time.monotonic() - self._limits.lifetime_s
+        size, count = sum(each.aside_bytes for each in aside), len(aside)
+        for interpreter in aside:
+            if interpreter.last_used < too_old:
+                reason = f"no code was run for {self._limits.lifetime_s:g} s"
+            elif size > MOST_ASIDE_BYTES or count > MOST_ASIDE:
+                reason = "they made room for those of other tasks"
+            else:
+                continue
+            size, count = size - interpreter.aside_bytes, count - 1
+            await interpreter.drop_aside(reason)

@@ -18,7 +18,7 @@ from proxy.sandbox.base import Limits
 _DEFAULTS: dict[str, int | float] = asdict(Limits())
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmg]?)", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
-MOST = {"output_kept": 1_000_000, "argument_bytes": 2_000_000}
+MOST = {"output_kept": 1_000_000, "argument_bytes": 2_000_000, "value_bytes": 12_000_000, "code_bytes": 1_000_000}
 """What the supervisor in a container takes at most."""
 _MAY_BE_NOTHING = frozenset({"warm", "grace_s"})
 

@@ -20,6 +20,7 @@ from proxy.sandbox.base import Calls, Limits, Reply
 from proxy.sandbox.monty_tracebacks import Cells
 from proxy.sandbox.monty_values import (
     Answer,
+    TooLarge,
     Unsendable,
     arguments_of,
     function,
@@ -106,6 +107,8 @@ class Outside:
             awaited = self._cells.awaits(call.position)
         elif name == "_ta_tool":
             return partial(call.resume, returned(self._tool_named(call.args)))
+        elif name == "_ta_later" and not (len(call.args) == 2 and isinstance(call.args[0], str)):
+            return partial(call.resume, raised("TypeError", "_ta_later(tool, item) is called by parallel alone"))
         elif name == "_ta_later":
             work, awaited = partial(self._call_with, *call.args[:2]), True
         elif "." in name:
@@ -159,9 +162,14 @@ class Outside:
         if positional:
             return raised("TypeError", f"{tool}() takes keyword arguments only: {tool}(name=value)")
         try:
-            arguments = arguments_of(named, tool)
+            arguments = arguments_of(named, tool, self._limits.argument_bytes)
         except Unsendable as error:
             return raised("TypeError", str(error))
+        except TooLarge:
+            most = self._limits.argument_bytes
+            return self._replied(
+                Reply(False, f"the arguments have more than {most:,} bytes as JSON, which are the most")
+            )
         if (refusal := self.allowance.call(arguments)) is not None:
             return self._replied(Reply(False, refusal))
         async with self.allowance.turns:

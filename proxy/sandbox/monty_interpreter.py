@@ -46,6 +46,7 @@ class MontyInterpreter:
         self._worker: Worker | None = None
         self._aside: IO[bytes] | None = None
         """The variables while there is no process. Nobody else has the file, so that it can be trusted."""
+        self.aside_bytes = 0
         self._cells = Cells()
         self._bound: frozenset[str] = frozenset()
         self._run: MontyRun | None = None
@@ -125,6 +126,16 @@ class MontyInterpreter:
         async with self._turn:
             await self._put_aside()
 
+    @property
+    def last_used(self) -> float:
+        """On the monotonic clock."""
+        return self._last_used
+
+    async def drop_aside(self, reason: str) -> None:
+        """Forget variables that were put aside, unless they are being taken up."""
+        if self._aside is not None and not self._turn.locked():
+            await self._lose(reason)
+
     async def _settle(self, run: MontyRun, limit_s: float) -> None:
         """See to what a run has left of the process."""
         result, worker = run.result, self._worker
@@ -152,7 +163,11 @@ class MontyInterpreter:
             return
         self._worker = None
         await self._end(worker)
-        self._aside = await anyio.to_thread.run_sync(_written, variables)
+        try:
+            self._aside = await anyio.to_thread.run_sync(_written, variables)
+            self.aside_bytes = len(variables)
+        except OSError as error:
+            await self._lose(f"they could not be put aside ({error})")
 
     async def _sound_worker(self, limit_s: float) -> tuple[Worker, Checkpoint | None]:
         """A worker that lives, and the variables in it where they are small."""
@@ -175,6 +190,7 @@ class MontyInterpreter:
                 await self._put_aside()
         if self._worker is None:
             variables, self._aside = self._aside, None
+            self.aside_bytes = 0
             try:
                 self._worker = await self._taken_up(limit_s, variables)
             except MontyError as error:
@@ -190,13 +206,14 @@ class MontyInterpreter:
 
     async def _taken_up(self, limit_s: float, variables: IO[bytes] | None) -> Worker:
         if variables is not None:
+            content = b""
             try:
                 content = await anyio.to_thread.run_sync(_read, variables)
                 worker = await self._start(limit_s, lambda session: session.load_session(content))
                 variables.close()
                 return worker
             except SandboxError:
-                self._aside = variables
+                self._aside, self.aside_bytes = variables, len(content)
                 raise
             except (MontyError, RuntimeError, OSError) as error:
                 variables.close()
@@ -222,6 +239,7 @@ class MontyInterpreter:
         with anyio.CancelScope(shield=True):
             worker, self._worker = self._worker, None
             aside, self._aside = self._aside, None
+            self.aside_bytes = 0
             if aside is not None:
                 aside.close()
             if worker is not None:
@@ -230,7 +248,11 @@ class MontyInterpreter:
 
 def _written(variables: bytes) -> IO[bytes]:
     file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by the interpreter
-    file.write(variables)
+    try:
+        file.write(variables)
+    except OSError:
+        file.close()
+        raise
     return file
 
 

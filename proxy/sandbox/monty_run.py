@@ -274,6 +274,9 @@ class MontyRun:
             case None:
                 return None
             case [int(), str(text)]:
-                return text
+                return text[: self._limits.output_kept]
+            case str() | int() | float():
+                return str(output)[: self._limits.output_kept]
             case _:
-                return repr(output)[: self._limits.output_kept]
+                # Only where the code has replaced what shows values. Its repr may be larger than any memory.
+                return f"<{type(output).__name__}>"

@@ -41,6 +41,10 @@ class Unsendable(Exception):
     """An argument that has no JSON form; `str(error)` says which."""
 
 
+class TooLarge(Exception):
+    """Arguments that are larger than a call may have."""
+
+
 def server_object(name: str) -> ClassInstance:
     """The object for a server; the same one for Monty in every run, also after its state was put aside."""
     return ClassInstance(_server(name), id=_server_id(name))
@@ -98,22 +102,31 @@ def name_of(value: Any, servers: Mapping[UUID, str]) -> str:
     raise Unsendable(f"a server, a tool or its name, not {type(value).__name__}")
 
 
-def arguments_of(values: Mapping[Any, Any], tool: str) -> dict[str, Any]:
-    """Keyword arguments as plain JSON data.
+def arguments_of(values: Mapping[Any, Any], tool: str, most: int) -> dict[str, Any]:
+    """Keyword arguments as plain JSON data of at most about `most` bytes.
+
+    A value may be referred to many times within another, so that a few lines stand for more than any memory holds: it
+    is counted while it is written out.
 
     Raises:
         Unsendable: Names the argument.
+        TooLarge: There is more of them.
     """
     arguments: dict[str, Any] = {}
+    left = [most]
     for name, value in values.items():
         try:
-            arguments[str(name)] = _plain(value, 0)
+            arguments[str(name)] = _plain(value, 0, left)
         except Unsendable as error:
             raise Unsendable(f"{tool}(): argument {name!s:.80}: {error}") from None
     return arguments
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _plain(value: Any, depth: int, left: list[int]) -> Any:
+    # Everything takes at least one byte as JSON.
+    left[0] -= 1 + (len(value) if isinstance(value, str) else 0)
+    if left[0] < 0:
+        raise TooLarge
     if depth > MAX_DEPTH:
         raise Unsendable(f"more than {MAX_DEPTH} levels deep, or within itself")
     if isinstance(value, str) and _FUNCTION.fullmatch(value):
@@ -122,9 +135,9 @@ def _plain(value: Any, depth: int) -> Any:
         return value
     if isinstance(value, dict):
         items = cast(dict[Any, Any], value).items()
-        return {key if isinstance(key, str) else _key(key): _plain(inner, depth + 1) for key, inner in items}
+        return {_key(key, left): _plain(inner, depth + 1, left) for key, inner in items}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(inner, depth + 1) for inner in cast(Iterable[Any], value)]
+        return [_plain(inner, depth + 1, left) for inner in cast(Iterable[Any], value)]
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -132,7 +145,10 @@ def _plain(value: Any, depth: int) -> Any:
     raise Unsendable(f"a {_kind(value)} has no JSON form; send text, numbers, lists or dicts")
 
 
-def _key(key: Any) -> str:
+def _key(key: Any, left: list[int]) -> str:
+    if isinstance(key, str):
+        left[0] -= len(key)
+        return key
     if key is None or isinstance(key, bool | int | float):
         return json.dumps(key)
     raise Unsendable(f"a dict whose keys are no strings but {_kind(key)}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,28 @@ class Embedded:
 
     name = "embedded"
 
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        yield
+
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
 
 
 def embedded(limits: Limits) -> Backend:
     return Embedded(limits)  # type: ignore[return-value]
+
+
+def broken(limits: Limits) -> Backend:
+    """An embedded interpreter whose program does not run on this machine."""
+
+    class Broken(Embedded):
+        @asynccontextmanager
+        async def running(self) -> AsyncGenerator[None]:
+            raise SandboxError("it cannot be started")
+            yield
+
+    return Broken(limits)  # type: ignore[return-value]
 
 
 def not_installed(limits: Limits) -> Backend:
@@ -49,6 +67,7 @@ NOWHERE = {"DOCKER_HOST": "unix:///no/such/docker.sock"}
     [
         ("off", embedded, "off", "switched off"),
         ("embedded", embedded, "embedded", "asked for"),
+        ("auto", broken, "off", "it cannot be started"),
         ("auto", embedded, "embedded", "there is no Docker engine at unix:///no/such/docker.sock"),
         ("auto", not_installed, "off", "no module pydantic_monty"),
     ],

@@ -211,20 +211,6 @@ def test_tools_with_an_output_schema_are_not_learned() -> None:
     assert "for instance" not in described(declared, None)
 
 
-def test_private_results_leave_no_example_behind() -> None:
-    shapes = Shapes(Path("/nonexistent"))
-    shapes.learn(tool(), "x", {"name": "Ann"}, private=True)
-    shape = shapes.of(tool(), "x")
-    assert shape is not None
-    assert (shape.type, shape.example) == ("{name: str}", None)
-    shapes.learn(tool("other"), "x", {"name": "Ann"})
-    shapes.learn(tool("other"), "x", {"name": "Bob"}, private=True)
-    shape = shapes.of(tool("other"), "x")
-    assert shape is not None
-    assert shape.example is None
-    assert "Ann" not in described(tool("other"), shape)
-
-
 def test_what_is_no_json_does_no_harm() -> None:
     shapes = Shapes(Path("/nonexistent"))
     circle: list[Any] = []

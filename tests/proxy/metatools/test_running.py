@@ -286,14 +286,12 @@ async def test_a_result_used_as_what_it_is_not_is_answered_with_what_it_is(start
             assert "pid" in described
 
 
-async def test_an_example_of_what_is_said_to_one_agent_is_not_shown(start_coding: StartCoding) -> None:
+async def test_nothing_is_learned_of_what_is_said_to_one_agent(start_coding: StartCoding) -> None:
     servers = {"all": entry("unknown_fields"), "own": {**entry("unknown_fields", OWN="1"), "isolation": "session"}}
     async with start_coding(servers) as coding, Client(coding.app.server, mode="legacy") as client:
         await run(client, "all.mirror(value=[1, 2]), own.mirror(value=[1, 2])")
-        assert "; for instance {" in await called(client, "describe_tools", tools=["all.mirror"])
-        own = await called(client, "describe_tools", tools=["own.mirror"])
-        assert "learned from results" in own
-        assert "for instance" not in own
+        assert "learned from results" in await called(client, "describe_tools", tools=["all.mirror"])
+        assert "learned from results" not in await called(client, "describe_tools", tools=["own.mirror"])
 
 
 async def test_what_call_tool_answers_is_learned_as_well(start_coding: StartCoding) -> None:
