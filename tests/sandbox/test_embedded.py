@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from proxy.errors import SandboxError
+from proxy.sandbox import embedded, monty_interpreter
 from proxy.sandbox.base import Limits, Reply, RunResult, Status
 from proxy.sandbox.embedded import EmbeddedBackend
 from proxy.sandbox.monty_interpreter import MontyInterpreter
@@ -579,3 +580,52 @@ async def test_a_busy_worker_ends_with_the_gateway() -> None:
 def test_the_language_is_told_in_few_words() -> None:
     tokens = pytest.importorskip("bpe_openai").get_encoding("o200k_base").encode(EmbeddedBackend.language)
     assert len(tokens) <= 60
+
+
+async def test_a_few_lines_that_stand_for_more_than_any_memory_are_refused(interpreter: MontyInterpreter) -> None:
+    tools = Tools()
+    code = (
+        "a = [{}] * 1000\nb = [a] * 1000\nc = [b] * 1000\n"
+        "try:\n    s.echo(value=[c] * 1000)\nexcept ToolError as error:\n    print(error)"
+    )
+    result = await run(interpreter, code, tools)
+    assert "bytes as JSON" in result.output.text
+    assert tools.made == []
+
+
+async def test_a_value_that_the_code_shows_by_itself_is_not_written_out(interpreter: MontyInterpreter) -> None:
+    assert await value(interpreter, "def _ta_shown(v):\n    return [[[0] * 1000] * 1000] * 1000\n1") == "<list>"
+
+
+async def test_a_call_that_only_parallel_makes_is_refused(interpreter: MontyInterpreter) -> None:
+    result = await run(interpreter, "kept = 1\n_ta_later('x')")
+    assert result.failure is not None
+    assert result.failure.kind == "TypeError"
+    assert await value(interpreter, "kept") == "1"
+
+
+async def test_variables_that_cannot_be_written_are_lost_and_nothing_else(
+    interpreter: MontyInterpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(variables: bytes) -> Any:
+        raise OSError(28, "No space left on device")
+
+    await run(interpreter, "x = 1")
+    monkeypatch.setattr(monty_interpreter, "_written", full)
+    await interpreter.put_aside()
+    result = await run(interpreter, "1")
+    assert result.value == "1"
+    assert "No space left" in (result.lost_because or "")
+
+
+async def test_variables_of_many_tasks_make_room_for_each_other(
+    backend: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "MOST_ASIDE", 1)
+    async with backend(interpreters=1) as running:
+        first, second, third = [await running.open(name) for name in ("one", "two", "three")]
+        for task in (first, second, third):
+            # Each needs the only process, so the one before it is put aside.
+            await value(task, "x = 1")
+        assert (await run(second, "x")).value == "1"
+        assert "made room" in ((await run(first, "1")).lost_because or "")

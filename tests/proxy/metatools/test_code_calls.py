@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from proxy.metatools.base import Caller, Request
 from proxy.metatools.calling import Answers
 from proxy.metatools.code_calls import CodeCalls, Means, _origin_in_code, _takes_null, _without_nulls
 from proxy.sandbox.base import Limits, Reply, RunResult, Status
+from proxy.servers.peer import ANSWER_WITHIN_S
 from proxy.store.recorder import Outcome
 from proxy.tasks import Task
 from tests.fixtures import plain
@@ -379,6 +381,27 @@ async def test_the_time_that_a_user_takes_is_not_that_of_the_run(start_coding: S
             ran = await run(client, "tools.delete_file(path='a')", timeout_s=limit_s)
     assert (ran.failed, ran.rest) == (False, 'Value:\n"deleted a"')
     assert [step.outcome for step in coding.calls] == [Outcome.OK]
+
+
+async def test_questions_at_the_same_time_take_that_time_once(start_calls: Any) -> None:
+    answered = anyio.Event()
+
+    async def ask(method: str, params: Mapping[str, Any], on_progress: object) -> dict[str, Any]:
+        await answered.wait()
+        return {"action": "accept"}
+
+    async with start_calls() as (_, calls):
+        calls._agent = replace(calls._agent, origin=origin(ask=ask))
+        moved: list[float] = []
+        calls.on_extend = moved.append
+        began = anyio.current_time()
+        async with anyio.create_task_group() as questions:
+            for _ in range(8):
+                questions.start_soon(calls._ask_agent, "elicitation/create", {}, None)
+            await anyio.wait_all_tasks_blocked()
+            assert ANSWER_WITHIN_S <= sum(moved) < ANSWER_WITHIN_S + 20
+            answered.set()
+        assert abs(sum(moved) - (anyio.current_time() - began)) < 0.5
 
 
 @ERAS

@@ -13,12 +13,13 @@ import pytest
 from mcp import Client
 from mcp import types as t
 
-from proxy.errors import ConfigurationError
+from proxy.errors import ConfigurationError, SandboxBusy
 from proxy.metatools.interpreters import MAX_WAITING
-from proxy.sandbox.base import Limits
+from proxy.sandbox.base import Limits, RunResult
 from proxy.sandbox.limits import limits_of
 from proxy.store.recorder import Outcome
 from tests.fixtures.running import Restartable, entry
+from tests.fixtures.threads import ThreadInterpreter
 from tests.proxy.metatools.conftest import Coding, Ran, StartCoding, run
 
 pytestmark = pytest.mark.anyio
@@ -212,6 +213,20 @@ async def test_an_interpreter_that_fails_is_replaced_and_the_loss_is_said(start_
         assert coding.runs[-1].outcome is Outcome.SERVER_DOWN
         assert interpreter.closed
         assert "NameError" in (await run(client, "x")).rest
+
+
+async def test_an_interpreter_that_is_only_busy_keeps_its_variables(
+    start_coding: StartCoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(*_: object) -> RunResult:
+        raise SandboxBusy("all 1 interpreters are busy; try again in a moment")
+
+    async with start_coding({"tools": entry("echo")}) as coding, Client(coding.app.server, mode="legacy") as client:
+        await run(client, "x = 1")
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadInterpreter, "run", busy)
+            assert (await run(client, "x")).status == "all 1 interpreters are busy; try again in a moment"
+        assert (await run(client, "x")).rest == "Value:\n1"
 
 
 async def test_what_was_too_long_to_show_can_be_read_on(start_coding: StartCoding) -> None:
