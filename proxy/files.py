@@ -1,13 +1,16 @@
-"""Replacing a file in one step: no reader sees half of it, and no crash leaves half of it.
+"""Files that several processes share: replaced in one step, so that no reader sees half of one and no crash leaves half
+of one; told apart when they changed; and locked.
 
 Below nothing of ours; the callers say in their own words what it means when a file cannot be written.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PRIVATE = 0o600
@@ -36,3 +39,40 @@ def replace_file(path: Path, content: bytes, *, mode: int = PRIVATE, durable: bo
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    """Differs after each write by `replace_file`."""
+    # Each write is a new file, so the inode tells two writes within one tick of the clock apart.
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+@contextmanager
+def lock_file(path: Path) -> Generator[int]:
+    """The descriptor of a private file to lock; closing it, in the end, gives the lock back.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    try:
+        yield lock
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def locked(path: Path) -> Generator[int]:
+    """Hold off every other process that locks `path`, waiting for one that does. Raises as `lock_file` does."""
+    with lock_file(path) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
+def try_lock(lock: int) -> bool:
+    """Lock a descriptor of `lock_file` if nobody holds it now."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

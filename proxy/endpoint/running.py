@@ -5,7 +5,6 @@ Above: `toolatlas serve` announces itself here, `toolatlas stdio` joins or start
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from proxy.endpoint.tokens import write_private
 from proxy.errors import ConfigurationError, GatewayError
+from proxy.files import lock_file, try_lock
 
 SERVICE = "toolatlas"
 """What `/healthz` of a gateway answers as `service`."""
@@ -154,28 +154,17 @@ class Registry:
         """Held by the one process that starts a gateway for this file."""
         path = self._path(config).with_suffix(".lock")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with lock_file(path) as lock:
             with anyio.move_on_after(_START_S + 2 * _HEALTH_S) as waiting:
-                while not _locked(lock):
+                while not try_lock(lock):
                     await anyio.sleep(_POLL_S)
             if waiting.cancelled_caught:
                 raise GatewayError(f"Another process has been starting a gateway for {config} for too long: try again.")
             yield
-        finally:
-            os.close(lock)
 
     def _path(self, config: Path) -> Path:
         name = sha256(os.fsencode(config.resolve())).hexdigest()[:24]
         return self._state_dir / "gateways" / f"{name}.json"
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove(path: Path, text: str) -> None:

@@ -5,8 +5,6 @@ Above: authentication.py checks them on every request, commands/token.py makes a
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import secrets
 from collections.abc import Generator
@@ -21,7 +19,7 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.errors import ConfigurationError
-from proxy.files import replace_file
+from proxy.files import locked, replace_file, stamp_of
 
 ANONYMOUS = "local"
 """Label of whoever comes without a token; no token may bear it."""
@@ -127,8 +125,7 @@ class TokenStore:
         except FileNotFoundError:
             self._stamp, self._stored = None, {}
             return self._stored
-        # Each write is a new file, so the inode tells two writes within one tick of the clock apart.
-        stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+        stamp = stamp_of(status)
         if stamp != self._stamp:
             try:
                 self._stored = _STORED.validate_json(self._path.read_bytes(), strict=True)
@@ -145,14 +142,10 @@ class TokenStore:
     def _changing(self) -> Generator[Stored]:
         """Hold other writers off, hand out a copy, and write it back unless the block raises."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self._path.with_name(f"{self._path.name}.lock")):
             stored = dict(self._load())
             yield stored
             write_private(self._path, _STORED.dump_json(stored, indent=2).decode())
-        finally:
-            os.close(lock)
 
 
 def _hash(secret: str) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxy.errors import SandboxError
+from proxy.files import locked
 
 NAME = re.compile(r"[0-9a-f]{16}")
 
@@ -73,17 +74,13 @@ def owning(folder: Path) -> Generator[Owner]:
 
 def _owner(path: Path) -> str:
     """The name in the file; a new one, made by whoever comes first."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(path) as file:
         name = os.read(file, 64).decode("ascii", "replace")
         if not NAME.fullmatch(name):
             name = secrets.token_hex(8)
             os.ftruncate(file, 0)
             os.pwrite(file, name.encode(), 0)
         return name
-    finally:
-        os.close(file)
 
 
 def _locked(path: Path) -> int:

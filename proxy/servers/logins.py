@@ -6,12 +6,10 @@ may use one folder: whoever changes a login holds its lock.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shlex
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +18,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.errors import ConfigurationError, ServerDown
-from proxy.files import replace_file
+from proxy.files import lock_file, replace_file, stamp_of, try_lock
 from proxy.servers.config import ServerConfig
 from proxy.servers.sealing import SealBroken, Sealer
 
@@ -121,8 +119,7 @@ class LoginStore:
             status = self._path(config).stat()
         except OSError:
             return None
-        # Each write is a new file, so the inode tells two writes within one tick of the clock apart.
-        return (status.st_mtime_ns, status.st_ino, status.st_size)
+        return stamp_of(status)
 
     @asynccontextmanager
     async def locked(self, config: ServerConfig) -> AsyncGenerator[None]:
@@ -133,14 +130,15 @@ class LoginStore:
             ConfigurationError: The folder cannot be written.
         """
         path = self._path(config).with_suffix(".lock")
-        try:
-            _private_folder(path.parent)
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise ConfigurationError(f"The folder of logins {path.parent} cannot be used: {error.strerror}.") from None
-        try:
+        with ExitStack() as opened:
+            try:
+                _private_folder(path.parent)
+                lock = opened.enter_context(lock_file(path))
+            except OSError as error:
+                text = f"The folder of logins {path.parent} cannot be used: {error.strerror}."
+                raise ConfigurationError(text) from None
             deadline = time.monotonic() + LOCK_WAIT_S
-            while not _taken(lock):
+            while not try_lock(lock):
                 if time.monotonic() > deadline:
                     raise ServerDown(
                         config.name,
@@ -148,8 +146,6 @@ class LoginStore:
                     )
                 await anyio.sleep(_LOCK_POLL_S)
             yield
-        finally:
-            os.close(lock)
 
     def _path(self, config: ServerConfig) -> Path:
         key = (config.name, config.url)
@@ -170,11 +166,3 @@ def _hash(text: str) -> str:
 def _private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

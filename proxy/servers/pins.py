@@ -6,7 +6,6 @@ the state folder. A file that is damaged is an error that somebody has to look a
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -22,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from proxy.catalog.records import Listing
 from proxy.errors import ConfigurationError
-from proxy.files import replace_file
+from proxy.files import locked, replace_file, stamp_of
 from proxy.servers.config import OnChange, ServerConfig
 
 NOT_PINNED = frozenset({"name", "_meta", "icons"})
@@ -113,7 +112,7 @@ class PinStore:
         """
         path = self.path(config)
         try:
-            stamp = _stamp(path.stat())
+            stamp = stamp_of(path.stat())
             known = self._read.get(path.name)
             if known is not None and known[0] == stamp:
                 return known[1]
@@ -174,36 +173,27 @@ class PinStore:
         """Differs from an earlier one when any pin was written since."""
         try:
             with os.scandir(self._folder) as entries:
-                return frozenset((entry.name, *_stamp(entry.stat())) for entry in entries if entry.name[0] != ".")
+                return frozenset((entry.name, *stamp_of(entry.stat())) for entry in entries if entry.name[0] != ".")
         except OSError:
             return frozenset[Any]()
 
     def _write(self, config: ServerConfig, pin: Pin, *, durable: bool) -> None:
         path = self.path(config)
         replace_file(path, _STORED.dump_json(pin), durable=durable)
-        self._read[path.name] = (_stamp(path.stat()), pin)
+        self._read[path.name] = (stamp_of(path.stat()), pin)
 
     @contextmanager
     def _changing(self) -> Generator[None]:
         """Hold off other processes that write pins."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self._folder / ".lock"):
             yield
-        finally:
-            os.close(lock)
 
 
 def accept_command(server: str, tool: str | None = None) -> str:
     """What to type to accept a server or a tool of it; the server where nobody should type the tool's own name."""
     target = server if tool is None or not _TYPED.fullmatch(tool) else f"{server}.{tool}"
     return f"`toolatlas tools accept {shlex.quote(target)}`"
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    # Each write is a new file, so the inode tells two writes within one tick of the clock apart.
-    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def _texts(listing: Listing) -> Mapping[str, object]:
