@@ -23,6 +23,7 @@ from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking, StateRefused
 from proxy.errors import Denied, GatewayError, ProtocolFault, UnknownName
 from proxy.metatools.base import Caller, text_result
+from proxy.servers.origin import RESUMING
 from proxy.store.recorder import Outcome, Recorder, Step
 from proxy.tasks import Task
 
@@ -69,7 +70,7 @@ class ToolCalls:
         name, arguments = params.pop("name", None), params.pop("arguments", None)
         if not isinstance(name, str):
             raise MCPError(types.INVALID_PARAMS, "tools/call needs the name of a tool as a string in params.name")
-        resumed = {key: params.pop(key) for key in ("inputResponses", "requestState") if key in params}
+        resumed = {key: params.pop(key) for key in RESUMING if key in params}
         link = Link(context)
         begin = partial(Working, mode, name, arguments, params)
         if not is_modern(context) or not (resumed or capabilities_of(context)):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import mcp_types as types
-from mcp.server import NotificationOptions, Server
+from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
@@ -26,7 +26,7 @@ from proxy.endpoint.parking import ParkableCall, Parking
 from proxy.endpoint.shown_schemas import shown_schema
 from proxy.errors import AgentError, GatewayError, ProtocolFault
 from proxy.gateway import Gateway
-from proxy.servers.origin import LEVELS
+from proxy.servers.origin import LEVELS, RESUMING
 from proxy.store.recorder import Recorder
 from proxy.tasks import TaskStore
 
@@ -70,7 +70,7 @@ class Endpoint:
         async def unreachable(context: Context, params: object) -> Any:
             raise AssertionError("answered by the middleware")
 
-        server: Server[Any] = _Announcing(
+        server: Server[Any] = Server(
             "toolatlas",
             version=__version__,
             on_list_tools=unreachable,
@@ -118,7 +118,7 @@ class Endpoint:
 
     async def _relay(self, context: Context, mode: Mode) -> dict[str, Any] | None:
         params, link = dict(context.params or {}), Link(context)
-        resumed = {key: params.pop(key) for key in ("inputResponses", "requestState") if key in params}
+        resumed = {key: params.pop(key) for key in RESUMING if key in params}
         if not is_modern(context) or context.method not in MAY_ASK:
             return await mode.relay(context.method, params, self._agents.caller(context, link, resumed, link.ask))
         what = (mode.label, mode.server, context.method, {k: v for k, v in params.items() if k != "_meta"})
@@ -179,16 +179,6 @@ class Endpoint:
                 return await ListenHandler(stream.bus)(context, params)
         finally:
             self._streams -= 1
-
-
-class _Announcing(Server[Any]):
-    """The HTTP leg asks for these options without arguments, which would deny `listChanged`."""
-
-    def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
-        options = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(options, *args, **kwargs)
 
 
 async def _relayed(mode: Mode, method: str, params: dict[str, Any], caller: Any) -> dict[str, Any]:

@@ -29,6 +29,9 @@ QUESTIONS: Mapping[str, str] = {
 }
 """What a server may ask, and the capability of the agent that allows it."""
 
+RESUMING = ("inputResponses", "requestState")
+"""Parameters with which a 2026-07-28 agent carries on a request that was answered with a question."""
+
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -32,7 +32,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from proxy import __version__
 from proxy.errors import InvalidArguments
 from proxy.servers.flights import Call, Flights
-from proxy.servers.origin import QUESTIONS
+from proxy.servers.origin import QUESTIONS, RESUMING
 
 logger = logging.getLogger("toolatlas.servers")
 
@@ -135,7 +135,7 @@ def addressed(call: Call, protocol_version: str, options: CallOptions) -> dict[s
         headers[MCP_METHOD_HEADER] = call.method
         headers |= _repeated(call, params)
     else:
-        for key in ("inputResponses", "requestState"):
+        for key in RESUMING:
             params.pop(key, None)
     options["headers"] = headers
     params["_meta"] = meta

@@ -210,9 +210,6 @@ class Pool:
         """Return when every server has been listed or has failed once, or after `limit_s`."""
         await self._relisting.wait_for_first(limit_s)
 
-    async def list_now(self, name: str) -> Listing:
-        return await self.refresh(name)
-
     def can_be_listed(self, name: str) -> bool:
         return name in self._configs and self._configs[name].usable
 

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from proxy.errors import CallTimeout, ProtocolFault
 from proxy.servers.flights import Call
-from proxy.servers.origin import QUESTIONS, Origin
+from proxy.servers.origin import QUESTIONS, RESUMING, Origin
 from proxy.servers.peer import ANSWER_WITHIN_S
 
 MAX_ROUNDS = 10
@@ -51,7 +51,7 @@ async def answered(server: str, send: Callable[[Call], Awaitable[dict[str, Any]]
         else:
             await anyio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
-        again = {key: value for key, value in call.params.items() if key not in ("inputResponses", "requestState")}
+        again = {key: value for key, value in call.params.items() if key not in RESUMING}
         if replies:
             again["inputResponses"] = replies
         if result.get("requestState") is not None:

@@ -26,7 +26,7 @@ DEBOUNCE_S = 0.2
 class Listable(Protocol):
     """What can be listed, by name."""
 
-    async def list_now(self, name: str) -> object:
+    async def refresh(self, name: str) -> object:
         """Raises ServerError, UnknownName, Denied."""
         ...
 
@@ -101,7 +101,7 @@ class Relisting:
         try:
             async with self._turn():
                 if self._servers.can_be_listed(name):
-                    await self._servers.list_now(name)
+                    await self._servers.refresh(name)
             return True
         except (ServerError, UnknownName, Denied) as error:
             logger.debug("listing %s: %s", name, error)
@@ -130,7 +130,7 @@ class Relisting:
                 self._changed_again[name] = False
                 if not self._servers.can_be_listed(name):
                     return
-                await self._servers.list_now(name)
+                await self._servers.refresh(name)
                 if not self._changed_again[name]:
                     return
         except (ServerError, UnknownName, Denied) as error:

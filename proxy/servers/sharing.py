@@ -63,7 +63,7 @@ class Sharing:
         if origin is None:
             return Key(config.name)
         forwarded = _forwarded(config, origin) if config.forward_headers else {}
-        if config.isolation is Isolation.AUTO and config.name in self._asking:
+        if config.isolation is Isolation.AUTO and self.asks(config):
             asked_for = asked_of(origin.capabilities)
             if not forwarded and not asked_for:
                 return Key(config.name, "", UNASKED)

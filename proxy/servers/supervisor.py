@@ -217,9 +217,7 @@ class Supervisor:
         """Wait for the end of a connection that failed a call, since its end says why. Not for long if there is no sign
         of it: over HTTP one answer can break off while the connection is well."""
         closed = connection.channel.closed
-        with anyio.move_on_after(BROKEN_WAIT_S):
-            while not (closed.is_set() or self._ended.is_set()):
-                await anyio.sleep(0.01)
+        await _either(closed, self._ended, BROKEN_WAIT_S)
         if closed.is_set():
             with anyio.move_on_after(END_WAIT_S):
                 await self._ended.wait()
@@ -298,11 +296,7 @@ class Supervisor:
         """Return when the connection has ended, is not wanted any more, or no longer answers."""
         interval_s = min(PING_AFTER_S, max(0.05, self._config.idle_s / 2))
         while not (connection.channel.closed.is_set() or self._stop.is_set()):
-            async with anyio.create_task_group() as waiting:
-                waiting.start_soon(_wait_then_cancel, connection.channel.closed, waiting)
-                waiting.start_soon(_wait_then_cancel, self._stop, waiting)
-                await anyio.sleep(interval_s)
-                waiting.cancel_scope.cancel()
+            await _either(connection.channel.closed, self._stop, interval_s)
             quiet_s = self._clock() - self._last_used
             if self._in_flight or quiet_s < interval_s:
                 continue
@@ -323,6 +317,14 @@ class Supervisor:
             self._failures += 1
             delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (self._failures - 1))
             self._retry_at = self._clock() + delay_s
+
+
+async def _either(one: anyio.Event, other: anyio.Event, limit_s: float) -> None:
+    """Return when one of them has happened, or after `limit_s`."""
+    with anyio.move_on_after(limit_s):
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(_wait_then_cancel, one, waiting)
+            waiting.start_soon(_wait_then_cancel, other, waiting)
 
 
 async def _wait_then_cancel(event: anyio.Event, tasks: TaskGroup) -> None:
