@@ -18,9 +18,11 @@ import anyio.to_thread
 
 from proxy.errors import ConfigurationError, SandboxError
 from proxy.sandbox.base import Backend, Limits
-from proxy.sandbox.container import Container, Engines
-from proxy.sandbox.docker import DockerBackend
+from proxy.sandbox.container import Container
+from proxy.sandbox.docker import ContainerBackend, DockerBackend
 from proxy.sandbox.engine import Engine
+from proxy.sandbox.engine_source import EngineSource
+from proxy.sandbox.source import Source
 
 Wanted = Literal["auto", "docker", "embedded", "off"]
 ProvideImage = Callable[[Any], str]
@@ -52,13 +54,15 @@ async def choose(
     environ: Mapping[str, str],
     image: ProvideImage,
     embedded: ProvideEmbedded,
+    broker: Source | None = None,
 ) -> Choice:
-    """The backend to use until the gateway ends. `folder` is for the state of the Docker backend.
+    """The backend to use until the gateway ends. `folder` is for the state of the Docker backend. With a `broker`,
+    containers come from it, and no engine is looked for.
 
     Raises:
         ConfigurationError: What was asked for by name cannot be had; says why.
     """
-    choice = await _choose(wanted, limits, folder, environ, image, embedded)
+    choice = await _choose(wanted, limits, folder, environ, image, embedded, broker)
     logger.info("run_python: %s; %s", choice.name, choice.why)
     return choice
 
@@ -70,17 +74,19 @@ async def _choose(
     environ: Mapping[str, str],
     image: ProvideImage,
     embedded: ProvideEmbedded,
+    broker: Source | None,
 ) -> Choice:
     if wanted == "off":
         return Choice(None, "it is switched off")
     no_docker = ""
     if wanted in ("docker", "auto"):
         try:
-            return Choice(*await _docker(limits, folder, environ, image))
+            return Choice(*await _docker(limits, folder, environ, image, broker))
         except SandboxError as error:
             if wanted == "docker":
+                see_to = "Docker engine" if broker is None else "broker"
                 raise ConfigurationError(
-                    f"the sandbox 'docker' cannot be used: {error}; see to the Docker engine, or choose 'auto'"
+                    f"the sandbox 'docker' cannot be used: {error}; see to the {see_to}, or choose 'auto'"
                 ) from error
             no_docker = f"{error}; "
     try:
@@ -98,30 +104,44 @@ async def _choose(
 
 
 async def _docker(
-    limits: Limits, folder: Path, environ: Mapping[str, str], image: ProvideImage
-) -> tuple[DockerBackend, str]:
+    limits: Limits,
+    folder: Path,
+    environ: Mapping[str, str],
+    image: ProvideImage,
+    broker: Source | None,
+) -> tuple[ContainerBackend, str]:
     """Raises SandboxError."""
+    if broker is not None:
+        await try_out(broker, limits)
+        return ContainerBackend(limits, broker), "a broker of a Docker engine answers"
     engine = await anyio.to_thread.run_sync(lambda: Engine.connect(environ))
     try:
         image_id = await anyio.to_thread.run_sync(lambda: image(engine.client))
-        await _try(engine, image_id, limits)
+        await try_out(EngineSource(engine, image_id, limits, folder), limits)
     finally:
         engine.close()
     runtime = f" with {engine.runtime}" if engine.runtime is not None else ""
     return DockerBackend(limits, engine=engine, image=image_id, folder=folder), f"a Docker engine answers{runtime}"
 
 
-async def _try(engine: Engine, image: str, limits: Limits) -> None:
+async def try_out(source: Source, limits: Limits) -> None:
     """Start one container: engines differ in which limits they can hold, and that shows only at a start.
 
     Raises:
         SandboxError: It does not come up.
     """
-    engines = Engines(engine)
-    container = await Container.start(engines, image, limits, {})
-    try:
-        await container.until_ready()
-    finally:
-        container.close()
-        with anyio.CancelScope(shield=True):
-            await engines.do(lambda: engine.remove(container.id))
+    problem: SandboxError | None = None
+    async with source.running():
+        try:
+            container = await Container.start(source, limits)
+            try:
+                await container.until_ready()
+            finally:
+                container.close()
+                with anyio.CancelScope(shield=True):
+                    await source.remove(container.id)
+        except SandboxError as error:
+            # Raised in there, a task group would wrap it.
+            problem = error
+    if problem is not None:
+        raise problem

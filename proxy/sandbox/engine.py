@@ -1,16 +1,15 @@
 """Hardened containers of a Docker engine: started, looked at and removed.
 
-Above: container.py and choosing.py. Below: docker_client.py. Everything here blocks and belongs into a worker thread.
-The library has no types: what it gives is `Any`.
+Above: engine_source.py and choosing.py. Below: docker_client.py. Everything here blocks and belongs into a worker
+thread. The library has no types: what it gives is `Any`.
 """
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -18,11 +17,12 @@ from proxy.catalog.text import one_line
 from proxy.errors import SandboxError
 from proxy.sandbox.base import Limits
 from proxy.sandbox.docker_client import engine_errors, open_engine
+from proxy.sandbox.source import Started, State
 
 OWNER = "toolatlas.sandbox.owner"
-"""Label: whose container this is, by the state folder of a gateway."""
+"""Label: whose container this is, by the state folder of a gateway or broker."""
 GATEWAY = "toolatlas.sandbox.gateway"
-"""Label: the running gateway that started it."""
+"""Label: the running process, gateway or broker, that started it."""
 PING_S = 5
 REQUEST_S = 60
 REMOVED_S = 5.0
@@ -34,24 +34,6 @@ SHARED_MEMORY = 8 * 1024 * 1024
 ATTACH = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1, "logs": 0}
 STREAMS = ("unix://", "tcp://", "http://", "https://", "http+unix://")
 """Addresses whose connections are sockets, which can be waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A running container and the socket of its standard streams. `close` ends the socket and whatever holds it."""
-
-    id: str
-    socket: socket.socket
-    close: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Of a container that is still known to the engine."""
-
-    running: bool
-    out_of_memory: bool
-    exit_code: int
 
 
 class Engine:

@@ -7,19 +7,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 import psutil
 import pytest
 
+from proxy.broker.client import BrokerSource
 from proxy.errors import SandboxError
 from proxy.sandbox.base import Backend, Interpreter, RunResult, Status
-from proxy.sandbox.docker import DockerBackend
+from proxy.sandbox.docker import ContainerBackend, DockerBackend
 from proxy.sandbox.embedded import EmbeddedBackend
 from proxy.sandbox.engine import Engine
+from tests.broker.running import broker_process, short_folder
 from tests.lifecycle.conftest import gone
 from tests.sandbox.conftest import LIMIT_S, Tools, until
 from tests.sandbox.contract import CASES, LIMITS, Run, verify
@@ -27,17 +28,32 @@ from tests.sandbox.contract import CASES, LIMITS, Run, verify
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module", params=[pytest.param("docker", marks=pytest.mark.docker), "embedded"])
+DOCKER = pytest.mark.docker
+KINDS = [pytest.param("docker", marks=DOCKER), pytest.param("broker", marks=DOCKER), "embedded"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """`broker` is the Docker backend whose containers come from a broker."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
 async def backend(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncGenerator[Backend]:
     """One of each kind for all tests of this module."""
-    backend: Backend = EmbeddedBackend(LIMITS)
-    if request.param == "docker":
-        engine, image = request.getfixturevalue("engine"), request.getfixturevalue("image")
-        backend = DockerBackend(LIMITS, engine=engine, image=image, folder=tmp_path_factory.mktemp("sandbox"))
-    async with backend.running():
-        yield backend
+    with ExitStack() as held:
+        backend: Backend = EmbeddedBackend(LIMITS)
+        if kind == "docker":
+            engine, image = request.getfixturevalue("engine"), request.getfixturevalue("image")
+            backend = DockerBackend(LIMITS, engine=engine, image=image, folder=tmp_path_factory.mktemp("sandbox"))
+        elif kind == "broker":
+            request.getfixturevalue("image")
+            broker = held.enter_context(broker_process(held.enter_context(short_folder())))
+            backend = ContainerBackend(LIMITS, BrokerSource(broker.path))
+        async with backend.running():
+            yield backend
 
 
 @pytest.fixture(scope="module")
@@ -144,10 +160,15 @@ async def test_two_runs_of_one_interpreter_wait_for_each_other(interpreter: Inte
     assert [each.value for each in results] == ["1", "2"]
 
 
-async def kill(interpreter: Any, engine: Engine | None) -> None:
+async def container_of(interpreter: Interpreter, engine: Engine | None) -> str:
+    """As the engine names it; empty without one."""
+    # A broker tells no names, but each container has its own as the name of its host.
+    return (await run(interpreter, "print(open('/etc/hostname').read().strip())")).output.text.strip() if engine else ""
+
+
+async def kill(container: str, engine: Engine | None) -> None:
     """End what an interpreter runs in, from outside, as the system does when memory is short."""
     if engine is not None:
-        container = interpreter.container_id
         await anyio.to_thread.run_sync(lambda: engine.client.api.kill(container))
         await until(lambda: engine.state(container) is None, "the engine has forgotten it")
         return
@@ -175,6 +196,7 @@ async def test_an_interpreter_that_dies_in_a_run_is_replaced(
     interpreter: Interpreter, engine_of: Engine | None
 ) -> None:
     tools, results = Tools(), list[RunResult]()
+    container = await container_of(interpreter, engine_of)
     async with anyio.create_task_group() as tasks:
 
         async def hang() -> None:
@@ -182,7 +204,7 @@ async def test_an_interpreter_that_dies_in_a_run_is_replaced(
 
         tasks.start_soon(hang)
         await tools.began.wait()
-        await kill(interpreter, engine_of)
+        await kill(container, engine_of)
     (died,) = results
     assert (died.status, died.kept, died.calls) == (Status.DIED, False, 1)
     assert died.lost_because
@@ -198,7 +220,7 @@ async def test_an_interpreter_that_dies_between_two_runs_is_replaced(
     interpreter: Interpreter, engine_of: Engine | None
 ) -> None:
     await run(interpreter, "x = 1")
-    await kill(interpreter, engine_of)
+    await kill(await container_of(interpreter, engine_of), engine_of)
     after = await run(interpreter, "1 + 1")
     assert (after.status, after.value, after.kept) == (Status.OK, "2", True)
     assert after.lost_because
@@ -218,7 +240,10 @@ def backend():
     if kind == "embedded":
         from proxy.sandbox.embedded import EmbeddedBackend
         return EmbeddedBackend(LIMITS)
-    from proxy.sandbox.docker import DockerBackend
+    from proxy.sandbox.docker import ContainerBackend, DockerBackend
+    if kind == "broker":
+        from proxy.broker.client import BrokerSource
+        return ContainerBackend(LIMITS, BrokerSource(Path(folder)))
     from proxy.sandbox.engine import Engine
     return DockerBackend(LIMITS, engine=Engine.connect(os.environ), image=image, folder=Path(folder))
 
@@ -254,16 +279,20 @@ def gateway(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 async def test_nothing_is_left_after_kill_9_of_the_gateway(
-    backend: Backend, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, engine_of: Engine | None, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    image = request.getfixturevalue("image") if backend.name == "docker" else ""
-    with gateway(backend.name, image, str(tmp_path)) as process:
+    image = request.getfixturevalue("image") if engine_of is not None else ""
+    with ExitStack() as held:
+        # Not the one of the other tests, whose containers stay.
+        broker = held.enter_context(broker_process(held.enter_context(short_folder()))) if kind == "broker" else None
+        process = held.enter_context(gateway(kind, image, str(tmp_path if broker is None else broker.path)))
         children = [each.pid for each in psutil.Process(process.pid).children(recursive=True)]
-        engine: Engine | None = request.getfixturevalue("engine") if backend.name == "docker" else None
 
         def left() -> int:
-            if engine is not None:
-                return len(engine.owned((tmp_path / "owner").read_text()))
+            if broker is not None and engine_of is not None:
+                return len(broker.containers(engine_of))
+            if engine_of is not None:
+                return len(engine_of.owned((tmp_path / "owner").read_text()))
             return len([pid for pid in children if not gone(pid)])
 
         assert left() >= 2
