@@ -9,6 +9,17 @@ import signal
 import sys
 
 
+def close_all_but(kept: int) -> None:
+    """Close everything beyond the standard streams. What starts us closes only what it opened itself: uvloop leaves
+    copies of the streams, and whatever the gateway inherited from its own parent."""
+    for name in os.listdir("/dev/fd"):
+        if int(name) > 2 and int(name) != kept:
+            try:  # noqa: SIM105  contextlib takes as long to import as all the rest
+                os.close(int(name))
+            except OSError:
+                pass  # the one that the listing itself took
+
+
 def main(reaper: str, status: str, ctype: str, command: str, *arguments: str) -> None:
     """`reaper` and `status` are open descriptors; `ctype` says whether the server is to have an LC_CTYPE.
 
@@ -23,7 +34,7 @@ def main(reaper: str, status: str, ctype: str, command: str, *arguments: str) ->
         os.write(int(reaper), b"+%d\n" % os.getpid())
     except OSError:
         pass  # without a reaper the server works all the same
-    os.close(int(reaper))
+    close_all_but(int(status))
     os.set_inheritable(int(status), False)
     try:
         os.execvp(command, [command, *arguments])

@@ -1,7 +1,8 @@
 """Sees to it that no server outlives the gateway, even one killed with SIGKILL: every group is known to a reaper.
 
-Above: process.py. Below: launcher.py and reaper.py, two small programs. The reaper runs only while there are servers,
-in a session of its own, and reads a pipe whose other end nobody but the gateway holds (docs/decisions/0013).
+Above: process.py, and proxy/hosting for the servers of other processes. Below: launcher.py and reaper.py, two small
+programs. The reaper runs only while there are servers, in a session of its own, and reads a pipe whose other end nobody
+but the gateway, or the host, holds (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ HERE = Path(__file__).parent
 # Neither the environment nor site-packages can change what these two do, and they start in 10 ms.
 PYTHON = (sys.executable, "-I", "-S")
 REAPER_END_S = 5.0
+Stdio = tuple[int, int, int]
+PIPES: Stdio = (subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
 
 
 class Orphans:
@@ -37,8 +40,11 @@ class Orphans:
         """While there are servers."""
         return self._reaper.pid if self._reaper is not None else None
 
-    async def start(self, command: str, args: tuple[str, ...], env: Mapping[str, str], cwd: str | None) -> Process:
-        """Start a server as the leader of a process group that is registered before the server runs.
+    async def start(
+        self, command: str, args: tuple[str, ...], env: Mapping[str, str], cwd: str | None, stdio: Stdio = PIPES
+    ) -> Process:
+        """Start a server as the leader of a process group that is registered before the server runs. `stdio` are
+        descriptors for its standard streams, which stay the caller's to close.
 
         Not to be cancelled: shield it.
 
@@ -48,7 +54,7 @@ class Orphans:
         self._starting += 1
         try:
             self._need_reaper()
-            process = await self._launch([command, *args], env, cwd)
+            process = await self._launch([command, *args], env, cwd, stdio)
             self._groups.add(process.pid)
             return process
         finally:
@@ -61,7 +67,8 @@ class Orphans:
         self._tell(f"-{process.pid}\n")
         await self._part_with_reaper()
 
-    async def _launch(self, command: list[str], env: Mapping[str, str], cwd: str | None) -> Process:
+    async def _launch(self, command: list[str], env: Mapping[str, str], cwd: str | None, stdio: Stdio) -> Process:
+        stdin, stdout, stderr = stdio
         status, status_of_child = os.pipe()
         try:
             launcher = [*PYTHON, str(HERE / "launcher.py"), str(self._pipe), str(status_of_child)]
@@ -70,6 +77,9 @@ class Orphans:
                     [*launcher, "1" if "LC_CTYPE" in env else "0", *command],
                     env=env,
                     cwd=cwd,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
                     start_new_session=True,
                     pass_fds=(self._pipe, status_of_child),
                 )

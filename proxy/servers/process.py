@@ -1,7 +1,8 @@
-"""A stdio server as a child process: its streams, its last words, and the end of its whole process group.
+"""A stdio server as a process: its streams, its last words, and the end of its whole process group.
 
-Above: transports.py. The SDK's own stdio transport ends the group only when the leader outlives its stdin, keeps no
-stderr and logs every stray line with a traceback; docs/decisions/0003 says why this replaces it.
+Above: transports.py, and proxy/hosting, which starts servers under another user. The SDK's own stdio transport ends the
+group only when the leader outlives its stdin, keeps no stderr and logs every stray line with a traceback;
+docs/decisions/0003 says why this replaces it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
@@ -53,9 +55,11 @@ class LastWords:
     ended_by_itself: bool = False
     exit_code: int | None = None
     """Of a server that ended by itself; another one's tells only how we ended it."""
+    lost: str = ""
+    """Why nothing is known of its end."""
 
     def describe(self) -> str:
-        parts: list[str] = []
+        parts: list[str] = [self.lost] if self.lost else []
         if self.exit_code is not None:
             parts.append(f"it exited with code {self.exit_code}")
         if self.junk_lines:
@@ -80,8 +84,65 @@ def child_environment(own: Mapping[str, str], inherited: Mapping[str, str]) -> d
     return environment | dict(own)
 
 
-@asynccontextmanager
-async def stdio_process(
+class Running(Protocol):
+    """A server that was started, wherever it runs."""
+
+    @property
+    def stdin(self) -> ByteSendStream: ...
+    @property
+    def stdout(self) -> ByteReceiveStream: ...
+    @property
+    def stderr(self) -> ByteReceiveStream: ...
+    @property
+    def exit_code(self) -> int | None:
+        """Of its leader, once that is known; that of a signal is negative."""
+        ...
+
+    @property
+    def lost(self) -> str:
+        """Why its exit code will never be known; empty as long as it can be."""
+        ...
+
+    async def ended(self) -> None:
+        """Return when the leader has ended or is lost."""
+        ...
+
+    async def end(self) -> None:
+        """Close stdin, leave nothing of the process group, and close everything; takes `sum(GRACES_S)` or a little
+        more at most. Not to be cancelled: shield it."""
+        ...
+
+
+class _Child:
+    """A server that is a child of this process."""
+
+    def __init__(self, process: Process, orphans: Orphans | None) -> None:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+        self.lost = ""
+        self._process = process
+        self._orphans = orphans
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode
+
+    async def ended(self) -> None:
+        # Polled: Process.wait() also waits for the pipes, which an orphan may hold open.
+        while self._process.returncode is None:
+            await anyio.sleep(EXIT_POLL_S)
+
+    async def end(self) -> None:
+        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self.stdin.aclose()
+        await end_group(self._process, GRACES_S)
+        if self._orphans is not None:
+            await self._orphans.ended(self._process)
+
+
+def stdio_process(
     command: str,
     args: tuple[str, ...],
     *,
@@ -89,32 +150,40 @@ async def stdio_process(
     cwd: str | None,
     last_words: LastWords,
     orphans: Orphans | None = None,
-) -> AsyncGenerator[Streams]:
-    """Start the server and yield its message streams. On exit nothing of its process group is left; with `orphans`
-    nothing is left either when this process is killed.
+) -> AbstractAsyncContextManager[Streams]:
+    """Start the server as a child and yield its message streams. On exit nothing of its process group is left; with
+    `orphans` nothing is left either when this process is killed.
 
     Raises:
         OSError: The command cannot be started.
     """
-    # Cancelled between the fork and its return, it would leave a child that nobody ends.
-    process: Process | None = None
-    with anyio.CancelScope(shield=True):
-        if orphans is not None:
-            process = await orphans.start(command, args, env, cwd)
-        else:
-            process = await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True)
-    assert process is not None
+
+    async def start() -> Running:
+        process: Process | None = None
+        # Cancelled between the fork and its return, it would leave a child that nobody ends.
+        with anyio.CancelScope(shield=True):
+            if orphans is not None:
+                process = await orphans.start(command, args, env, cwd)
+            else:
+                process = await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True)
+        assert process is not None
+        return _Child(process, orphans)
+
+    return message_streams(start, last_words)
+
+
+@asynccontextmanager
+async def message_streams(start: Callable[[], Awaitable[Running]], last_words: LastWords) -> AsyncGenerator[Streams]:
+    """Start a server and yield its message streams; on exit it is ended. Raises what `start` raises."""
+    running = await start()
     incoming_send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](64)
     outgoing, outgoing_receive = anyio.create_memory_object_stream[SessionMessage](0)
-    assert process.stdin
-    assert process.stdout
-    assert process.stderr
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read_messages, process.stdout, incoming_send, last_words)
-            tasks.start_soon(_write_messages, process, outgoing_receive, incoming_send)
-            tasks.start_soon(_read_stderr, process.stderr, last_words)
-            tasks.start_soon(_notice_exit, process, incoming_send, last_words)
+            tasks.start_soon(_read_messages, running.stdout, incoming_send, last_words)
+            tasks.start_soon(_write_messages, running.stdin, outgoing_receive, incoming_send)
+            tasks.start_soon(_read_stderr, running.stderr, last_words)
+            tasks.start_soon(_notice_end, running, incoming_send, last_words)
             try:
                 yield incoming, outgoing
             finally:
@@ -123,11 +192,9 @@ async def stdio_process(
         with anyio.CancelScope(shield=True):
             for stream in (incoming, incoming_send, outgoing, outgoing_receive):
                 stream.close()
-            await _end_group(process)
-            if orphans is not None:
-                await orphans.ended(process)
+            await running.end()
             if last_words.ended_by_itself:
-                last_words.exit_code = process.returncode
+                last_words.exit_code, last_words.lost = running.exit_code, running.lost
 
 
 async def _lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
@@ -163,15 +230,14 @@ async def _read_messages(
 
 
 async def _write_messages(
-    process: Process,
+    stdin: ByteSendStream,
     outgoing: MemoryObjectReceiveStream[SessionMessage],
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
 ) -> None:
-    assert process.stdin
     try:
         async for message in outgoing:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-            await process.stdin.send(text.encode() + b"\n")
+            await stdin.send(text.encode() + b"\n")
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         # A server that closed its stdin while alive would leave callers waiting for ever.
         incoming.close()
@@ -184,24 +250,21 @@ async def _read_stderr(stderr: ByteReceiveStream, last_words: LastWords) -> None
                 last_words.stderr.append(text)
 
 
-async def _notice_exit(
-    process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception], last_words: LastWords
+async def _notice_end(
+    running: Running, incoming: MemoryObjectSendStream[SessionMessage | Exception], last_words: LastWords
 ) -> None:
     """End the session of a server that died: a child it left behind may hold its stdout open for ever."""
-    while process.returncode is None:
-        await anyio.sleep(EXIT_POLL_S)
+    await running.ended()
     # What it wrote last is still being read.
     await anyio.sleep(EXIT_POLL_S)
     last_words.ended_by_itself = True
     incoming.close()
 
 
-async def _end_group(process: Process) -> None:
-    """Close stdin and wait, then SIGTERM, then SIGKILL: to the group, since `sh -c` and npx leave children behind."""
-    assert process.stdin
-    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await process.stdin.aclose()
-    stdin_s, term_s, kill_s = GRACES_S
+async def end_group(process: Process, graces_s: tuple[float, float, float]) -> None:
+    """Wait for the end that a closed stdin brings, then SIGTERM, then SIGKILL: to the group, since `sh -c` and npx
+    leave children behind. `graces_s`: seconds that each of the three gets. Not to be cancelled: shield it."""
+    stdin_s, term_s, kill_s = graces_s
     await _until(lambda: process.returncode is not None, stdin_s)
     for sign, grace_s in ((signal.SIGTERM, term_s), (signal.SIGKILL, kill_s)):
         if process.returncode is not None and not _group_alive(process.pid):

@@ -1,4 +1,4 @@
-"""Opens the message streams of one server: a child process, streamable HTTP, or the older SSE pair.
+"""Opens the message streams of one server: a process, streamable HTTP, or the older SSE pair.
 
 Above: connection.py, which speaks MCP over them. Every transport yields the same pair, and `Channel.closed` fires when
 the server's side has ended.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -24,7 +25,7 @@ from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.messages import ExactWriter, checked
 from proxy.servers.oauth_tokens import Keyring, Tokens
 from proxy.servers.orphans import Orphans
-from proxy.servers.process import LastWords, child_environment, stdio_process
+from proxy.servers.process import LastWords, Running, child_environment, message_streams, stdio_process
 
 Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
@@ -53,25 +54,46 @@ class OpenTransport(Protocol):
     def __call__(self, config: ServerConfig) -> AbstractAsyncContextManager[Channel]: ...
 
 
+class StartsServers(Protocol):
+    """Whoever starts stdio servers instead of this process, such as the client of a host (proxy/hosting)."""
+
+    async def start(self, config: ServerConfig) -> Running:
+        """Start a server. When it is cancelled, nothing is left.
+
+        Raises:
+            ServerDown: It cannot be started; the text says why.
+        """
+        ...
+
+
 @asynccontextmanager
 async def open_transport(
-    config: ServerConfig, orphans: Orphans | None = None, keyring: Keyring | None = None
+    config: ServerConfig,
+    orphans: Orphans | None = None,
+    keyring: Keyring | None = None,
+    host: StartsServers | None = None,
 ) -> AsyncGenerator[Channel]:
     """Open the transport that the configuration names. `orphans` sees to a server's processes if this one is killed;
-    `keyring` has the logins to servers, without it there are none.
+    `keyring` has the logins to servers, without it there are none; `host` starts stdio servers, without it they are
+    children of this process.
 
     Raises:
         OSError: The command cannot be started.
-        ServerDown: The server refuses us (SSE only; streamable HTTP connects with its first request).
+        ServerDown: The host cannot start the command, or the server refuses us (SSE only; streamable HTTP connects
+            with its first request).
         httpx2.HTTPError: The URL cannot be reached (SSE only; streamable HTTP connects with its first request).
     """
     last_words = LastWords()
     tokens = keyring.tokens(config) if keyring is not None and config.url else None
     if config.transport is TransportKind.STDIO:
-        env = child_environment(config.env, os.environ)
-        async with stdio_process(
-            config.command, config.args, env=env, cwd=config.cwd, last_words=last_words, orphans=orphans
-        ) as (read, write):
+        if host is not None:
+            streams = message_streams(partial(host.start, config), last_words)
+        else:
+            env = child_environment(config.env, os.environ)
+            streams = stdio_process(
+                config.command, config.args, env=env, cwd=config.cwd, last_words=last_words, orphans=orphans
+            )
+        async with streams as (read, write):
             yield Channel(read, write, last_words, exact=True)
     elif config.transport is TransportKind.SSE:
         async with _sse(config, tokens) as (read, write):

@@ -124,11 +124,12 @@ class Running:
 
 
 def servers_of(gateway: int) -> list[psutil.Process]:
-    """What a gateway has started, directly or not, that runs or waits to be collected; its reaper left out."""
+    """What a gateway has started, directly or not, that runs or waits to be collected, but for its reaper and the
+    writer of its log."""
     found: list[psutil.Process] = []
     for each in psutil.Process(gateway).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if not any(part.endswith("reaper.py") for part in each.cmdline()):
+            if not any(part.endswith(("reaper.py", "proxy.store.writer")) for part in each.cmdline()):
                 found.append(each)
     return found
 
@@ -195,7 +196,8 @@ def gateway_process(tmp_path: Path) -> StartProcess:
 
     @contextmanager
     def start(servers: Mapping[str, Any], *arguments: str) -> Iterator[Process]:
-        port, log, config = free_port(), tmp_path / "gateway.log", tmp_path / "mcp.json"
+        port, config = free_port(), tmp_path / "mcp.json"
+        log = tmp_path / f"gateway-{port}.log"
         environ = {
             **os.environ,
             "TOOLATLAS_STATE_DIR": str(tmp_path / "state"),

@@ -80,8 +80,8 @@ async def test_nothing_is_left_after_kill_9_of_the_gateway(gateway_process: Star
             child = int(await ask(client, "stubborn.child"))
             await ask(client, "one.echo", text="hi")
         everything = {each.pid for each in psutil.Process(gateway.process.pid).children(recursive=True)}
-        # The shell, the server, its child; two plain ones; the reaper.
-        assert len(everything) == 6
+        # The shell, the server, its child; two plain ones; the reaper; the writer of the log.
+        assert len(everything) == 7
         assert child in everything
         with nothing_left(everything):
             gateway.process.kill()
