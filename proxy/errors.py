@@ -16,9 +16,21 @@ GatewayError
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar
 
-from proxy.store.recorder import Outcome
+
+class Outcome(StrEnum):
+    """How a call ended. A tool's own failure (`TOOL_ERROR`) is never counted as `OK`."""
+
+    OK = "ok"
+    TOOL_ERROR = "tool_error"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    SERVER_DOWN = "server_down"
+    PROTOCOL_ERROR = "protocol_error"
 
 
 class GatewayError(Exception):

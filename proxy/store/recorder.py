@@ -1,6 +1,6 @@
 """The seam between serving and logging: every tool call of an agent ends as one `Step` handed to a `Recorder`.
 
-Above: endpoint/ makes the steps. Below: whatever keeps them. A recorder must return at once and never raise.
+Above: endpoint/ and metatools/ make the steps. Below: what keeps them. A recorder returns at once and never raises.
 """
 
 from __future__ import annotations
@@ -13,27 +13,92 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from proxy.errors import Outcome as Outcome
+
 logger = logging.getLogger("toolatlas.steps")
 # json.dumps would make a new encoder for every line.
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-class Outcome(StrEnum):
-    """How a call ended. A tool's own failure (`TOOL_ERROR`) is never counted as `OK`."""
-
-    OK = "ok"
-    TOOL_ERROR = "tool_error"
-    INVALID_ARGUMENTS = "invalid_arguments"
-    DENIED = "denied"
-    TIMEOUT = "timeout"
-    CANCELLED = "cancelled"
-    SERVER_DOWN = "server_down"
-    PROTOCOL_ERROR = "protocol_error"
-
-
 def new_step_id() -> str:
     """Random, so that replicas need not agree."""
     return f"s_{secrets.token_hex(8)}"
+
+
+class Level(StrEnum):
+    """How much is written of a step: nothing, everything but contents, everything."""
+
+    OFF = "off"
+    METADATA = "metadata"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One task of one agent, as the log knows it."""
+
+    id: str
+    """`e_` and 24 hexadecimal digits; made from the task's id, which is a secret, and not leading back to it."""
+    agent: str
+    """Label of the credential, `local` without one."""
+    mode: str
+    """Where it began: `search`, `direct` or `server`."""
+    client: str | None = None
+    """Name and version that the agent's program gave."""
+    protocol: str | None = None
+    """Version of MCP that it spoke."""
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What one step sent to a server and got from it."""
+
+    server: str
+    """Configured name."""
+    tool: str
+    """The server's own name of the tool."""
+    written: str
+    """`server.tool`, as agents write it and the catalogue knows it."""
+    arguments: Any
+    """As the server was sent them."""
+    result: Any = None
+    """As the server sent it; the step's own `result` object where the agent received it unchanged; None without one."""
+    started_at: datetime
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revealed:
+    """A tool that a step showed to the agent."""
+
+    tool: str
+    """`server.tool`."""
+    how: str
+    """`name`, `signature` or `definition`: how much of it the agent saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One ranking of the router, as needed to learn from it and to estimate others from it."""
+
+    policy: str
+    """`lexical`, or the name of what ranked."""
+    adapter: str | None = None
+    """Hash of the adapter in use."""
+    query: str
+    task: str | None = None
+    servers: tuple[str, ...] | None = None
+    """Where the agent asked to stay within; None means all."""
+    candidates: tuple[tuple[str, float], ...]
+    """What was ranked highest with its scores, best first; reaches below what was shown."""
+    shown: tuple[str, ...]
+    """What the agent saw, in that order."""
+    propensities: tuple[float, ...] | None = None
+    """Probability of what stands at each place of `shown`, given the places above; None where nothing was explored."""
+    degraded: str | None = None
+    """Why a lesser policy answered than the one configured."""
+    duration_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +108,7 @@ class Step:
     id: str = field(default_factory=new_step_id)
     parent: str | None = None
     """Of a call from code: the step of the run that made it, which ends after it."""
-    task_id: str
-    agent: str
-    """Label of the credential, `local` without one."""
+    episode: Episode
     mode: str
     """`search`, `direct` or `server`; `code` for a call that code made."""
     name: str
@@ -55,19 +118,68 @@ class Step:
     outcome: Outcome
     started_at: datetime
     duration_ms: float
-    server: str | None = None
-    """Configured name of the server that was called, if one was."""
-    tool: str | None = None
-    """The server's own name of the tool that was called, if one was."""
     result: Any = None
     """The result as the agent received it; from code, as the server sent it."""
     error: str | None = None
+    call: Call | None = None
+    """The tool of a server that was called, if one was."""
+    revealed: tuple[Revealed, ...] = ()
+    decision: Decision | None = None
+    catalog: str
+    """Hash of the catalogue at that time."""
+    level: Level = Level.FULL
+    """How much of it is written. What is not to be written is still here: a recorder has to leave it out."""
+
+    @property
+    def server(self) -> str | None:
+        """Configured name of the server that was called, or was to be called, if any."""
+        return self.call.server if self.call is not None else None
+
+    @property
+    def tool(self) -> str | None:
+        """That server's own name of the tool."""
+        return self.call.tool if self.call is not None else None
+
+
+class EndReason(StrEnum):
+    """Why an episode is over."""
+
+    FINISHED = "finished"
+    """`finish_task`."""
+    SESSION = "session"
+    """The agent left."""
+    IDLE = "idle"
+    CROWDED_OUT = "crowded_out"
+    """There were too many tasks."""
+    SHUTDOWN = "shutdown"
+    """The gateway ended in the usual way."""
+    LOST = "lost"
+    """The gateway ended in another way; the episode was closed at the next start."""
+    DELETED = "deleted"
+    """Somebody had its log deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end of an episode."""
+
+    episode: Episode
+    reason: EndReason
+    ended_at: datetime
+    outcome: str | None = None
+    """`done`, `failed` or `abandoned`, as the agent said with `finish_task`."""
+    answer: str | None = None
+    """What the agent told its user, if it passed it on."""
+    level: Level = Level.FULL
+    """At less than `full`, no answer is written."""
 
 
 class Recorder(Protocol):
-    """Takes finished steps."""
+    """Takes finished steps, and the ends of episodes."""
 
     def record(self, step: Step) -> None: ...
+
+    def end(self, ending: Ending) -> None: ...
 
 
 class LogRecorder:
@@ -81,8 +193,8 @@ class LogRecorder:
             "id": step.id,
             "parent": step.parent,
             "at": step.started_at.isoformat(timespec="milliseconds"),
-            "task": step.task_id,
-            "agent": step.agent,
+            "episode": step.episode.id,
+            "agent": step.episode.agent,
             "mode": step.mode,
             "name": step.name,
             "server": step.server,
@@ -92,6 +204,9 @@ class LogRecorder:
             "error": step.error,
         }
         logger.info(_visible(_ENCODER.encode(line)))
+
+    def end(self, ending: Ending) -> None:
+        logger.debug("episode %s ended: %s", ending.episode.id, ending.reason)
 
 
 def _visible(line: str) -> str:

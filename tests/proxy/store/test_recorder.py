@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import UTC, datetime
 
 import pytest
 
 from proxy.store.recorder import LogRecorder, Outcome, Step
+from tests.fixtures.steps import a_step
 
 SECRET = "hunter2"
 
 
 def step(outcome: Outcome, error: str | None = None) -> Step:
-    return Step(
-        id="s_1",
-        parent="s_0",
-        task_id="t0_1",
-        agent="alice",
-        mode="search",
-        name="call_tool",
+    return a_step(
         arguments={"tool": "mail.send", "arguments": {"password": SECRET}},
         outcome=outcome,
-        started_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-        duration_ms=12.3456,
-        server="mail",
-        tool="send",
         result={"content": [{"type": "text", "text": SECRET}]},
         error=error,
     )
@@ -47,7 +37,7 @@ def test_a_step_is_one_json_line_with_its_outcome(lines: pytest.LogCaptureFixtur
         "id": "s_1",
         "parent": "s_0",
         "at": "2026-01-02T03:04:05.000+00:00",
-        "task": "t0_1",
+        "episode": "e_1",
         "agent": "alice",
         "mode": "search",
         "name": "call_tool",

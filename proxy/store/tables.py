@@ -1,0 +1,384 @@
+"""The tables of the log, the same on SQLite and PostgreSQL; migrations/ makes them.
+
+Above: shipping.py writes them, trajectories.py and dashboard/ read them. Rows are only ever added, and removed whole by
+retention and deletion: no row changes after it was written. Times are UTC. What agents and servers said is redacted
+before it comes here, and JSON is kept as text, since PostgreSQL's types would not keep every number and character.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+RENDERING = 1
+"""Revision of how observations and decisions become text (rendering.py); in every episode, so that a trainer never
+mixes two."""
+
+
+_UNSTORABLE = re.compile("[\\0\\ud800-\\udfff]")
+
+
+class Utc(TypeDecorator[datetime]):
+    """Aware UTC times, also on SQLite, which keeps no zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without its zone cannot be stored")
+        return value.astimezone(UTC) if dialect.name == "postgresql" else value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Json(TypeDecorator[Any]):
+    """Any JSON value as ASCII text: exact for big integers, order, NUL and half surrogate pairs on both databases."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(value, separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+class Words(TypeDecorator[str]):
+    """Text of agents and servers: what the databases cannot hold is replaced by U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        return _UNSTORABLE.sub("\ufffd", value)
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {datetime: Utc, str: String}  # noqa: RUF012 - SQLAlchemy's own way
+
+
+def _episode() -> Mapped[str]:
+    return mapped_column(ForeignKey("episodes.id", ondelete="CASCADE"))
+
+
+class StreamRow(Base):
+    """One run of a gateway process: the steps of a stream are numbered without gaps."""
+
+    __tablename__ = "streams"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    replica: Mapped[str] = mapped_column(String(64))
+    version: Mapped[str] = mapped_column(String(32))
+    began_at: Mapped[datetime]
+
+
+class GapRow(Base):
+    """Numbers of a stream that never became durable: a gateway was killed, or more came than could be taken."""
+
+    __tablename__ = "gaps"
+
+    stream: Mapped[str] = mapped_column(String(40), primary_key=True)
+    first_seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    last_seq: Mapped[int] = mapped_column(BigInteger)
+    reason: Mapped[str] = mapped_column(String(32))
+    """`killed` or `overload`."""
+    reported_at: Mapped[datetime]
+
+
+class EpisodeRow(Base):
+    __tablename__ = "episodes"
+    __table_args__ = (Index(None, "began_at", "id"), Index(None, "agent", "began_at"))
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    stream: Mapped[str] = mapped_column(String(40))
+    agent: Mapped[str] = mapped_column(Words)
+    mode: Mapped[str] = mapped_column(String(16))
+    client: Mapped[str | None] = mapped_column(Words)
+    protocol: Mapped[str | None] = mapped_column(String(32))
+    rendering: Mapped[int]
+    catalog: Mapped[str] = mapped_column(String(64))
+    """Hash of the catalogue at its first step; a row of `snapshots`."""
+    began_at: Mapped[datetime]
+
+
+class StepRow(Base):
+    __tablename__ = "steps"
+    __table_args__ = (
+        UniqueConstraint("stream", "seq"),
+        Index(None, "episode_id", "started_at"),
+        Index(None, "started_at"),
+    )
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    episode_id: Mapped[str] = _episode()
+    parent_id: Mapped[str | None] = mapped_column(String(40))
+    """No foreign key: a run of code ends, and is written, after the calls that it made."""
+    stream: Mapped[str] = mapped_column(String(40))
+    seq: Mapped[int] = mapped_column(BigInteger)
+    mode: Mapped[str] = mapped_column(String(16))
+    name: Mapped[str] = mapped_column(Words)
+    arguments: Mapped[Any | None] = mapped_column(Json)
+    """The action as the agent sent it."""
+    outcome: Mapped[str] = mapped_column(String(20))
+    error: Mapped[str | None] = mapped_column(Words)
+    observation: Mapped[Any | None] = mapped_column(Json)
+    """The result as the agent saw it, cut where it was long."""
+    observation_bytes: Mapped[int | None]
+    """Of the whole result as JSON, before redaction and cut."""
+    observation_kept: Mapped[int | None]
+    """Bytes of it that are here; as many as `observation_bytes` where nothing was cut."""
+    observation_hash: Mapped[str | None] = mapped_column(String(64))
+    """Keyed hash of the whole result before redaction: equal results can be told, contents cannot be guessed."""
+    action_tokens: Mapped[int | None]
+    observation_tokens: Mapped[int | None]
+    """Tokens that the agent read: of the whole result, not of what was kept."""
+    revealed: Mapped[Any | None] = mapped_column(Json)
+    """`[[tool, how], …]`; None where nothing was."""
+    catalog: Mapped[str] = mapped_column(String(64))
+    level: Mapped[str] = mapped_column(String(16))
+    started_at: Mapped[datetime]
+    duration_ms: Mapped[float] = mapped_column(Float)
+
+
+class CallRow(Base):
+    """What a step sent to a server and got from it."""
+
+    __tablename__ = "calls"
+    __table_args__ = (
+        # Holds all that sums over tools read.
+        Index(None, "server", "tool", "outcome", "started_at", "duration_ms"),
+        Index(None, "started_at"),
+        # The planner of SQLite takes the first one for "episodes that called this tool" without it.
+        Index(None, "episode_id", "server", "tool"),
+    )
+
+    step_id: Mapped[str] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"), primary_key=True)
+    episode_id: Mapped[str] = _episode()
+    server: Mapped[str] = mapped_column(Words)
+    tool: Mapped[str] = mapped_column(Words)
+    written: Mapped[str] = mapped_column(Words)
+    arguments: Mapped[Any | None] = mapped_column(Json)
+    """As the server was sent them; None where the step's own arguments are the same, or nothing is kept."""
+    result: Mapped[Any | None] = mapped_column(Json)
+    """As the server sent it, cut; None where it is the step's observation, or nothing is kept."""
+    result_bytes: Mapped[int | None]
+    result_kept: Mapped[int | None]
+    result_hash: Mapped[str | None] = mapped_column(String(64))
+    outcome: Mapped[str] = mapped_column(String(20))
+    started_at: Mapped[datetime]
+    duration_ms: Mapped[float] = mapped_column(Float)
+
+
+class DecisionRow(Base):
+    __tablename__ = "decisions"
+
+    step_id: Mapped[str] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"), primary_key=True)
+    episode_id: Mapped[str] = mapped_column(ForeignKey("episodes.id", ondelete="CASCADE"), index=True)
+    policy: Mapped[str] = mapped_column(String(64))
+    adapter: Mapped[str | None] = mapped_column(String(64))
+    query: Mapped[str | None] = mapped_column(Words)
+    task: Mapped[str | None] = mapped_column(Words)
+    servers: Mapped[Any | None] = mapped_column(Json)
+    candidates: Mapped[Any | None] = mapped_column(Json)
+    """`[[tool, score], …]`, best first."""
+    shown: Mapped[Any | None] = mapped_column(Json)
+    propensities: Mapped[Any | None] = mapped_column(Json)
+    degraded: Mapped[str | None] = mapped_column(Words)
+    catalog: Mapped[str] = mapped_column(String(64))
+    decided_at: Mapped[datetime]
+    duration_ms: Mapped[float] = mapped_column(Float)
+
+
+class EndingRow(Base):
+    """How an episode ended, with the sums that lists of episodes show; an episode without one is still running."""
+
+    __tablename__ = "endings"
+    __table_args__ = (Index(None, "ended_at"),)
+
+    episode_id: Mapped[str] = mapped_column(ForeignKey("episodes.id", ondelete="CASCADE"), primary_key=True)
+    reason: Mapped[str] = mapped_column(String(16))
+    ended_at: Mapped[datetime]
+    outcome: Mapped[str | None] = mapped_column(String(16))
+    answer: Mapped[str | None] = mapped_column(Words)
+    task: Mapped[str | None] = mapped_column(Words)
+    """What it was about: `task` of its searches, else their queries."""
+    task_source: Mapped[str | None] = mapped_column(String(16))
+    """`task` or `queries`; None where nothing is known."""
+    level: Mapped[str] = mapped_column(String(16))
+    """The least that any of its steps was written at."""
+    steps: Mapped[int]
+    calls: Mapped[int]
+    failures: Mapped[int]
+    """Steps and calls of code whose outcome is not `ok`."""
+    tokens_seen: Mapped[int]
+    """Of actions and observations, calls of code left out, and the introduction."""
+    tokens_eager: Mapped[int | None]
+    """What the definitions of all tools would have cost at its beginning."""
+
+
+class SnapshotRow(Base):
+    """One catalogue, as it was when an agent worked with it."""
+
+    __tablename__ = "snapshots"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    taken_at: Mapped[datetime]
+    servers: Mapped[Any] = mapped_column(Json)
+    """`[{"name", "written", "purpose"}, …]` in catalogue order."""
+    tools: Mapped[Any] = mapped_column(Json)
+    """`[[written, definition hash], …]` in catalogue order."""
+    introduction: Mapped[str | None] = mapped_column(Words)
+    """What `search` mode says and offers first: instructions, and the meta-tools' definitions as JSON."""
+    introduction_tokens: Mapped[int]
+    eager_tokens: Mapped[int]
+    """Of all definitions."""
+
+
+class DefinitionRow(Base):
+    """One definition of a tool, named by its hash: snapshots share what did not change."""
+
+    __tablename__ = "definitions"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    server: Mapped[str] = mapped_column(Words)
+    """Configured name."""
+    tool: Mapped[str] = mapped_column(Words)
+    """The server's own name."""
+    definition: Mapped[Any] = mapped_column(Json)
+    """The tool object as the server sent it."""
+    tokens: Mapped[int]
+
+
+class RubricRow(Base):
+    __tablename__ = "rubrics"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    scope: Mapped[str] = mapped_column(String(16))
+    """`task`, `family` or `default`."""
+    target: Mapped[str | None] = mapped_column(Words)
+    """The episode or family that it is for."""
+    writer: Mapped[str] = mapped_column(Words)
+    """Who wrote it, with version: a person, a model, or code."""
+    content: Mapped[Any] = mapped_column(Json)
+    created_at: Mapped[datetime]
+
+
+class JudgementRow(Base):
+    """All verdicts of one rubric on one trajectory by one judge."""
+
+    __tablename__ = "judgements"
+    __table_args__ = (Index(None, "episode_id", "created_at"), Index(None, "rubric_hash"))
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    episode_id: Mapped[str] = _episode()
+    rubric_hash: Mapped[str] = mapped_column(ForeignKey("rubrics.hash", ondelete="RESTRICT"))
+    judge: Mapped[str] = mapped_column(Words)
+    """Model and version of whoever judged; `checks` where code alone did."""
+    prompt_hash: Mapped[str | None] = mapped_column(String(64))
+    seed: Mapped[int | None]
+    verdicts: Mapped[Any] = mapped_column(Json)
+    """One object a criterion: verdict, evidence, step, disagreement, or why it is missing."""
+    subtotals: Mapped[Any] = mapped_column(Json)
+    """Reward by category."""
+    reward: Mapped[float | None] = mapped_column(Float)
+    """Between 0 and 1; None where too much is missing."""
+    cost: Mapped[Any | None] = mapped_column(Json)
+    """Tokens and money that it took."""
+    created_at: Mapped[datetime]
+
+
+class LabelRow(Base):
+    """What a person says of an episode, or of one criterion in it."""
+
+    __tablename__ = "labels"
+    __table_args__ = (Index(None, "episode_id", "created_at"),)
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    episode_id: Mapped[str] = _episode()
+    step_id: Mapped[str | None] = mapped_column(String(40))
+    rubric_hash: Mapped[str | None] = mapped_column(String(64))
+    criterion: Mapped[str | None] = mapped_column(String(64))
+    labeller: Mapped[str] = mapped_column(Words)
+    value: Mapped[float] = mapped_column(Float)
+    """Between 0 and 1."""
+    note: Mapped[str | None] = mapped_column(Words)
+    created_at: Mapped[datetime]
+
+
+class AdapterRow(Base):
+    """One trained adapter; its weights lie in the registry's folder under its hash."""
+
+    __tablename__ = "adapters"
+
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(32))
+    base_hash: Mapped[str] = mapped_column(String(64))
+    data_hash: Mapped[str] = mapped_column(String(64))
+    config: Mapped[Any] = mapped_column(Json)
+    metrics: Mapped[Any | None] = mapped_column(Json)
+    created_at: Mapped[datetime]
+
+
+class AdapterStateRow(Base):
+    """One change of an adapter's state; the latest counts."""
+
+    __tablename__ = "adapter_states"
+    __table_args__ = (Index(None, "adapter_hash", "changed_at"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    adapter_hash: Mapped[str] = mapped_column(ForeignKey("adapters.hash", ondelete="CASCADE"))
+    state: Mapped[str] = mapped_column(String(16))
+    """`candidate`, `shadow`, `canary`, `active` or `retired`."""
+    reason: Mapped[str | None] = mapped_column(Words)
+    changed_at: Mapped[datetime]
+
+
+class DeletionRow(Base):
+    """One request to delete: what of it is still on its way into the tables is dropped there."""
+
+    __tablename__ = "deletions"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    agent: Mapped[str | None] = mapped_column(Words)
+    before: Mapped[datetime | None]
+    """Episodes that began before."""
+    since: Mapped[datetime | None]
+    episodes: Mapped[Any | None] = mapped_column(Json)
+    """Ids; None means all that the other conditions choose."""
+    requested_at: Mapped[datetime]

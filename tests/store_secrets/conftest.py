@@ -1,0 +1,5 @@
+"""Both databases."""
+
+from tests.fixtures.databases import database, database_url, postgres_server
+
+__all__ = ["database", "database_url", "postgres_server"]
