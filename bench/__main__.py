@@ -24,6 +24,7 @@ BENCHES = {
     "search": "how often search_tools finds the tools that a task needs",
     "stubs": "the Python stubs of all tools of a catalogue: valid, exact, and how long",
     "sandbox": "what a run of code costs, and what it saves against calls one by one",
+    "store": "what the log costs those who are served, and how fast a large one is read",
     "soak": "many agents while servers are killed: no call lost, none mixed up, nothing left behind",
 }
 

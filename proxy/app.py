@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+import secrets
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -12,29 +14,32 @@ from typing import Any, cast
 import anyio
 from fastapi import FastAPI
 from mcp.server import Server, ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
 
-from proxy.catalog.arguments import ArgumentChecker
+from proxy import __version__
+from proxy.broker.client import BrokerSource
 from proxy.catalog.cache import ListingCache
-from proxy.catalog.shapes import Shapes
+from proxy.dashboard.application import Dashboard, build_dashboard
+from proxy.dashboard.guard import Guard
+from proxy.dashboard.servers import ServerLine
+from proxy.dashboard.sessions import Sessions
 from proxy.endpoint.authentication import agent_label
-from proxy.endpoint.http import Activity, asked_mode, asked_server, build_http
-from proxy.endpoint.modes import DirectMode, Mode, ServerMode
+from proxy.endpoint.http import Activity, build_http, transport_security
 from proxy.endpoint.resource_server import ResourceServer
-from proxy.endpoint.search_mode import SearchMode
 from proxy.endpoint.server import Endpoint
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError
 from proxy.gateway import Gateway
-from proxy.metatools.approval import Approvals
-from proxy.metatools.attachments import Attachments
-from proxy.metatools.base import MetaTool
-from proxy.metatools.calling import Answers, ToolCaller
-from proxy.metatools.code_calls import Means
-from proxy.metatools.finding import ListServers, ListTools, SearchTools
+from proxy.hosting.client import HostClient
+from proxy.logbook import Logbook
 from proxy.metatools.interpreters import Interpreters
-from proxy.metatools.pages import PageStore
-from proxy.metatools.running import RunPython
-from proxy.metatools.using import CallTool, DescribeTools, FinishTask, ReadResult
+from proxy.observing.exporting import Traces
+from proxy.observing.exposition import metrics_route, registry_of
+from proxy.observing.gauges import Readings
+from proxy.observing.metrics import MetricsRecorder
+from proxy.observing.requests import TracedRequests
+from proxy.observing.servers import traced
+from proxy.observing.steps import StepSpans
 from proxy.router.lexical import LexicalRouter
 from proxy.sandbox.base import Backend, Limits
 from proxy.sandbox.choosing import Wanted, choose
@@ -48,13 +53,17 @@ from proxy.servers.orphans import Orphans
 from proxy.servers.pins import PinStore
 from proxy.servers.process import GRACES_S
 from proxy.servers.sealing import Sealer
+from proxy.servers.supervisor import Phase
 from proxy.servers.transports import OpenTransport, open_transport
 from proxy.servers.watch import watch
+from proxy.service import Service
 from proxy.settings import Settings, check_sandbox
-from proxy.store.recorder import LogRecorder, Recorder
-from proxy.tasks import Task, TaskStore
+from proxy.store.recorder import Level, LogRecorder, Recorder
+from proxy.tasks import TaskStore
 
 logger = logging.getLogger("toolatlas.app")
+
+SWEEP_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +75,11 @@ class App:
     http: FastAPI
     tokens: TokenStore
     activity: Activity
-    calls: ToolCaller
+    service: Service
     interpreters: Interpreters | None
     """None with the sandbox off."""
+    logbook: Logbook | None
+    """None where nothing is logged."""
 
 
 def login_store(settings: Settings, environ: Mapping[str, str]) -> LoginStore:
@@ -86,7 +97,10 @@ async def choose_backend(settings: Settings, environ: Mapping[str, str]) -> Back
     limits = limits_of(settings.sandbox_limits)
     image = partial(ensure_image, note=logger.info)
     folder = settings.state_dir / "sandbox"
-    choice = await choose(wanted, limits, folder=folder, environ=environ, image=image, embedded=_embedded)
+    broker = BrokerSource(settings.broker) if settings.broker is not None else None
+    choice = await choose(
+        wanted, limits, folder=folder, environ=environ, image=image, embedded=_embedded, broker=broker
+    )
     return choice.backend
 
 
@@ -103,91 +117,85 @@ def build(
     environ: Mapping[str, str],
     *,
     configuration: Configuration | None = None,
-    recorders: tuple[Recorder, ...] = (LogRecorder(),),
+    recorders: Sequence[Recorder] = (LogRecorder(),),
     transport: OpenTransport | None = None,
     backend: Backend | None = None,
+    traces: Traces | None = None,
 ) -> App:
     """Wire a gateway. `configuration` stands for the file that `settings.config` names, which is then not watched;
-    `backend` runs agents' code, which without it they cannot.
+    `backend` runs agents' code, which without it they cannot; `traces` takes spans, of which there are none without it.
 
     Raises:
         ConfigurationError: The file is not usable, or tokens are required and there are none.
     """
+
+    def may_be_named(server: str, tool: str) -> bool:
+        return Level.OFF not in (settings.log, gateway.level(server, tool))
+
     tokens, resource_server = _gate(settings)
     first = configuration if configuration is not None else load(settings.config, environ)
     logins = login_store(settings, environ)
-    transport = transport or partial(open_transport, orphans=Orphans(GRACES_S), keyring=Keyring(logins))
+    host = None if settings.servers_host is None else HostClient(settings.servers_host)
+    transport = transport or partial(open_transport, orphans=Orphans(GRACES_S), keyring=Keyring(logins), host=host)
+    if traces is not None:
+        transport = traced(transport, traces.tracer, may_be_named)
     pins = PinStore(settings.state_dir / "pins")
     listings = ListingCache(settings.cache_dir / "listings")
     gateway = Gateway(listings, transport, LexicalRouter, pins, roots=not settings.guarded)
-    pages = PageStore(settings.page_memory_bytes)
-    attachments = Attachments(settings.page_memory_bytes)
-    limits = limits_of(settings.sandbox_limits)
     interpreters = None if backend is None else Interpreters(backend)
-
-    def ended(task: Task) -> None:
-        pages.drop(task.id)
-        attachments.drop(task.id)
-        if interpreters is not None:
-            interpreters.drop(task.id)
-        gateway.pool.release(task.id)
-
-    tasks = TaskStore(settings.replica, settings.task_idle_s, on_end=ended)
-    checker = ArgumentChecker()
-    calls = ToolCaller(gateway, checker, Approvals())
-    shapes = Shapes(settings.cache_dir / "shapes")
-    answers = Answers(gateway, shapes)
-    code: tuple[MetaTool, ...] = ()
-    if interpreters is not None:
-        means = Means(
-            gateway=gateway,
-            caller=calls,
-            answers=answers,
-            attachments=attachments,
-            recorders=recorders,
-            limits=limits,
-            wait_s=settings.search_wait_s,
-        )
-        code = (RunPython(interpreters, means, pages, settings.result_limit),)
-    metatools = (
-        SearchTools(gateway, settings.search_wait_s),
-        ListServers(gateway),
-        ListTools(gateway),
-        DescribeTools(gateway, answers, settings.search_wait_s),
-        CallTool(gateway, calls, answers, settings.search_wait_s),
-        *code,
-        ReadResult(pages, attachments, page_length=settings.result_limit * 4 // 5),
-        FinishTask(tasks),
-    )
-    search = SearchMode(gateway, metatools, checker, tasks, pages, settings.result_limit)
-    modes: dict[str, Mode] = {"search": search, "direct": DirectMode(gateway, calls, settings.search_wait_s)}
-
-    def mode_of(context: ServerRequestContext[Any, Any]) -> Mode:
-        name = asked_server(context.request)
-        if name is not None:
-            return ServerMode(gateway, calls, name)
-        return modes.get(asked_mode(context.request) or settings.mode, search)
+    # The log needs the service for what agents are told first, so its recorder joins the others last.
+    recorders = list(recorders)
+    service = Service(settings, gateway, recorders, interpreters)
+    logbook = None
+    if settings.database is not None:
+        logbook = Logbook(settings.database, settings, environ, gateway, service.introduced)
+        recorders.append(logbook.recorder)
 
     def agent_of(context: ServerRequestContext[Any, Any]) -> str:
         return agent_label(context.request.scope) if context.request is not None else "local"
 
-    endpoint = Endpoint(gateway, mode_of, agent_of, tasks, recorders, roots=not settings.guarded)
+    endpoint = Endpoint(
+        gateway,
+        service.mode_of,
+        agent_of,
+        service.tasks,
+        service.steps,
+        replica=settings.replica,
+        roots=not settings.guarded,
+    )
     activity = Activity()
 
     @asynccontextmanager
     async def life() -> AsyncGenerator[None]:
-        async with gateway.running(first), _running(interpreters), anyio.create_task_group() as background:
+        async with (
+            nullcontext() if traces is None else traces.running(),
+            nullcontext() if logbook is None else logbook.running(service),
+            gateway.running(first),
+            nullcontext() if interpreters is None else interpreters.running(),
+            anyio.create_task_group() as background,
+        ):
+            background.start_soon(_sweep, service.tasks)
             if configuration is None:
                 follow = partial(watch, current=first)
                 background.start_soon(follow, settings.config, environ, gateway.apply, gateway.keep_configuration)
             background.start_soon(watch_logins, logins.folder, gateway.pool)
-            background.start_soon(shapes.save_changes)
+            background.start_soon(service.shapes.save_changes)
             yield
             background.cancel_scope.cancel()
 
-    server = endpoint.server()
-    http = build_http(gateway, server, tokens, settings, life, activity, resource_server)
-    return App(gateway, server, http, tokens, activity, calls, interpreters)
+    server, security = endpoint.server(), transport_security(settings)
+    metatools = frozenset(str(each["name"]) for each in service.introduced(gateway.catalog).offered())
+    registry = registry_of(_readings(settings, gateway, service, logbook))
+    service.steps.observers.append(MetricsRecorder(registry, metatools))
+    if traces is not None:
+        service.steps.observers.append(StepSpans(traces.tracer, metatools))
+        # In place of the SDK's own, which stands there by itself.
+        server.middleware[0] = TracedRequests(traces.tracer)
+    dashboard = None if logbook is None else _dashboard(logbook, gateway, tokens, settings, security)
+    guard = _guard(tokens, settings, security) if dashboard is None else dashboard.guard
+    pages = (metrics_route(registry, guard), *(() if dashboard is None else dashboard.routes))
+    http = build_http(gateway, server, tokens, settings, security, life, activity, resource_server, pages)
+    return App(gateway, server, http, tokens, activity, service, interpreters, logbook)
 
 
 def check(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -209,5 +217,56 @@ def _gate(settings: Settings) -> tuple[TokenStore, ResourceServer | None]:
     return tokens, resource_server
 
 
-def _running(interpreters: Interpreters | None) -> AbstractAsyncContextManager[None]:
-    return nullcontext() if interpreters is None else interpreters.running()
+def _dashboard(
+    logbook: Logbook,
+    gateway: Gateway,
+    tokens: TokenStore,
+    settings: Settings,
+    security: TransportSecuritySettings,
+) -> Dashboard:
+    servers = partial(_server_lines, gateway)
+    return build_dashboard(logbook.database, tokens, servers, settings, security, logbook.key)
+
+
+def _guard(tokens: TokenStore, settings: Settings, security: TransportSecuritySettings) -> Guard:
+    """Of a gateway without pages: nobody can begin a session with it."""
+    sessions = Sessions(secrets.token_bytes(32), tokens)
+    return Guard(tokens, sessions, security, open_to_all=not settings.guarded, secure=False)
+
+
+def _readings(settings: Settings, gateway: Gateway, service: Service, logbook: Logbook | None) -> Readings:
+    def phases() -> Mapping[str, int]:
+        counts = Counter(gateway.pool.state(name).phase for name in gateway.pool.configs)
+        return {phase.value: counts[phase] for phase in Phase}
+
+    return Readings(
+        version=__version__,
+        replica=settings.replica,
+        phases=phases,
+        tools=lambda: len(gateway.catalog.tools),
+        tasks=lambda: len(service.tasks.running),
+        log=None if logbook is None else lambda: logbook.recorder.counts,
+    )
+
+
+def _server_lines(gateway: Gateway) -> list[ServerLine]:
+    lines: list[ServerLine] = []
+    for server in gateway.catalog.servers:
+        state = gateway.pool.state(server.name)
+        lines.append(
+            ServerLine(
+                name=server.name,
+                written=server.written,
+                phase=state.phase.value,
+                reason=server.withheld or state.reason,
+                tools=len(server.tools),
+            )
+        )
+    return lines
+
+
+async def _sweep(tasks: TaskStore) -> None:
+    """Tasks that nothing comes for end in time, though nothing else comes either."""
+    while True:
+        await anyio.sleep(SWEEP_S)
+        tasks.forget_idle()

@@ -12,7 +12,22 @@ from typing import Annotated
 import typer
 
 from proxy import __version__
-from proxy.commands import connect, doctor, importing, sandbox, serve, servers, stdio, token, tools
+from proxy.commands import (
+    broker,
+    connect,
+    doctor,
+    episodes,
+    host,
+    importing,
+    migrate,
+    sandbox,
+    serve,
+    servers,
+    stats,
+    stdio,
+    token,
+    tools,
+)
 from proxy.commands.counting import count_tokens
 from proxy.errors import GatewayError
 
@@ -27,7 +42,10 @@ def build() -> typer.Typer:
         add_completion=False,
     )
     app.callback()(_options)
-    for module in (serve, stdio, servers, tools, importing, token, sandbox, doctor):
+    for module in (
+        *(serve, stdio, servers, tools, importing, token, episodes, stats, migrate),
+        *(sandbox, broker, host, doctor),
+    ):
         module.register(app)
     connect.register(app, count_tokens)
     for entry in entry_points(group="toolatlas.commands"):

@@ -6,6 +6,7 @@ Above: endpoint/ and metatools/, which read `catalog` and call through `pool`. a
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from proxy.catalog.cache import ListingCache
-from proxy.catalog.catalog import Catalog, Source, build_catalog
+from proxy.catalog.catalog import Catalog, Source, build_catalog, digest_of
 from proxy.catalog.lookalikes import lookalikes
 from proxy.catalog.purpose import purpose
 from proxy.catalog.records import Listing, ToolRecord
@@ -24,11 +25,12 @@ from proxy.router.base import RouterFactory
 from proxy.router.current import Built, CurrentRouter
 from proxy.servers.config import ServerConfig
 from proxy.servers.configfile import Configuration
-from proxy.servers.permission import Permissions
+from proxy.servers.permission import Permissions, level_of
 from proxy.servers.pins import PinStore
 from proxy.servers.pool import Pool
 from proxy.servers.review import Review, Reviewer, withholding
 from proxy.servers.transports import OpenTransport
+from proxy.store.recorder import Level
 
 logger = logging.getLogger("toolatlas.gateway")
 
@@ -37,6 +39,8 @@ STALE_AFTER_S = 3600.0
 LOOK_S = 0.5
 """How often to look whether something was accepted."""
 PROBLEM_CHARS = 400
+PAST_CATALOGS = 8
+"""Kept for the log, which asks for a catalogue a moment after a step was made with it."""
 WAITING = "waiting to be accepted"
 WITHHELD = "withheld"
 
@@ -62,6 +66,9 @@ class Gateway:
         self._router = CurrentRouter(router)
         self._listings: dict[str, tuple[str, Listing]] = {}
         """Configured name -> (server identity, its last listing)."""
+        self._digests: dict[str, tuple[Listing, str]] = {}
+        """Configured name -> (a listing as it is shown, its digest)."""
+        self._past: OrderedDict[str, Catalog] = OrderedDict()
         self._listeners: list[Callable[[], None]] = []
         self.pool = Pool(open_transport, self._take_listing, self._note_asking, roots=roots)
         self.permissions = Permissions({})
@@ -135,6 +142,15 @@ class Gateway:
         finally:
             await self._admit()
 
+    def past_catalog(self, hashed: str) -> Catalog | None:
+        """A catalogue of a moment ago, by its hash."""
+        return self._past.get(hashed)
+
+    def level(self, server: str, tool: str) -> Level:
+        """How much of a call may be written."""
+        config = self._configs.get(server)
+        return Level.FULL if config is None else level_of(config, tool)
+
     def keep_configuration(self, error: ConfigurationError) -> None:
         logger.error("the changed configuration is not taken over, the earlier one stays in force: %s", error)
 
@@ -201,6 +217,9 @@ class Gateway:
             self._reviewer.tell(name, review)
         self.permissions = Permissions(self._configs, reviews)
         self.catalog = build_catalog(map(self._source, shown), self.permissions.refusal)
+        self._past[self.catalog.hash] = self.catalog
+        if len(self._past) > PAST_CATALOGS:
+            self._past.popitem(last=False)
         for listener in self._listeners:
             listener()
 
@@ -216,4 +235,12 @@ class Gateway:
         refusal = self.permissions.refusal
         # A purpose that names tools must not name those that are refused.
         permitted = tuple(tool for tool in listing.tools if refusal(config.name, str(tool["name"])) is None)
-        return Source(config.name, purpose(config.description, replace(listing, tools=permitted)), listing)
+        described = purpose(config.description, replace(listing, tools=permitted))
+        return Source(config.name, described, listing, digest=self._digest(config.name, listing))
+
+    def _digest(self, server: str, listing: Listing) -> str:
+        known, digest = self._digests.get(server, (None, ""))
+        if known is not listing:
+            digest = digest_of(listing)
+            self._digests[server] = (listing, digest)
+        return digest

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import platformdirs
 
 from proxy.errors import ConfigurationError
+from proxy.store.recorder import Level
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_PORT = 8765
+_REPLICA = re.compile(r"[a-z0-9-]{1,32}")
 SANDBOXES = ("auto", "docker", "embedded", "off")
 
 
@@ -71,6 +74,22 @@ class Settings:
     page_memory_bytes: int = 64 * 1024 * 1024
     """For results kept to be read in pages; the oldest go first."""
     task_idle_s: float = 4 * 3600.0
+    task_gap_s: float = 600.0
+    """Of an agent that has neither sessions nor a task's id: how long a silence parts two tasks."""
+    database: str | None = None
+    """`sqlite:///PATH` or `postgresql://…` for the log of what agents do; None keeps none."""
+    log: Level = Level.FULL
+    """The most that is written of any step; servers can be set lower in their configuration."""
+    redact: tuple[str, ...] = ()
+    """Regular expressions of what never may be written, beside what looks like a secret anyway."""
+    retention_days: int | None = None
+    """Episodes older than this are deleted; None keeps them."""
+    peers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Base addresses of the other gateways behind the same address, by their `replica`."""
+    broker: Path | None = None
+    """Socket of the broker that starts containers for agents' code, in place of the engine's own."""
+    servers_host: Path | None = None
+    """Socket of the process that starts stdio servers under a user of their own, in place of this one."""
     sandbox: str = "auto"
     """Where agents' code runs: `auto`, `docker`, `embedded`, or `off`."""
     sandbox_limits: tuple[str, ...] = ()
@@ -100,6 +119,11 @@ class Folders:
     state_dir: Path
     cache_dir: Path
 
+    @property
+    def database(self) -> str:
+        """Address of the log where none is given: a file in the state folder."""
+        return f"sqlite:///{self.state_dir / 'toolatlas.db'}"
+
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Folders:
         def folder(variable: str, default: Path) -> Path:
@@ -124,6 +148,32 @@ def check_sandbox(sandbox: str) -> str:
     if sandbox not in SANDBOXES:
         raise ConfigurationError(f"--sandbox is one of {', '.join(SANDBOXES)}, not {sandbox!r}")
     return sandbox
+
+
+def check_level(level: str) -> Level:
+    """Raises ConfigurationError for anything but the three levels."""
+    if level not in list(Level):
+        raise ConfigurationError(f"--log is one of {', '.join(Level)}, not {level!r}")
+    return Level(level)
+
+
+def check_replica(replica: str) -> str:
+    """Raises ConfigurationError for what cannot stand in a task's id."""
+    if not _REPLICA.fullmatch(replica):
+        raise ConfigurationError(f"--replica has up to 32 small letters, digits and hyphens, not {replica!r}")
+    return replica
+
+
+def check_peers(given: Sequence[str]) -> dict[str, str]:
+    """`NAME=URL` each. Raises ConfigurationError for anything else."""
+    peers: dict[str, str] = {}
+    for peer in given:
+        name, _, url = peer.partition("=")
+        if not _REPLICA.fullmatch(name):
+            raise ConfigurationError(f"--peer is NAME=URL, with the other gateway's --replica as name, not {peer!r}")
+        check_url("--peer", url)
+        peers[name] = url.rstrip("/")
+    return peers
 
 
 def check_public_url(url: str | None) -> str | None:

@@ -13,30 +13,45 @@ ROOT = Path(__file__).parents[1]
 OURS = frozenset({"proxy", "judge", "trainer", "bench", "tests", "migrations"})
 
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
-    "proxy.store": frozenset(),
+    "proxy.store": frozenset({"proxy.errors", "proxy.files"}),
     "proxy.files": frozenset(),
-    "proxy.errors": frozenset({"proxy.store"}),
-    "proxy.settings": frozenset({"proxy.errors"}),
-    "proxy.tasks": frozenset({"proxy.errors"}),
+    "proxy.errors": frozenset(),
+    "proxy.settings": frozenset({"proxy.errors", "proxy.store"}),
+    "proxy.tasks": frozenset({"proxy.errors", "proxy.store"}),
     "proxy.catalog": frozenset({"proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.router": frozenset({"proxy.catalog", "proxy.errors"}),
     "proxy.servers": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.sandbox": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
-    "proxy.gateway": frozenset({"proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors"}),
+    "proxy.gateway": frozenset({"proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors", "proxy.store"}),
+    "proxy.sight": frozenset({"proxy.gateway", "proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors"}),
     "proxy.metatools": frozenset(
         {
-            *("proxy.gateway", "proxy.tasks", "proxy.servers", "proxy.router", "proxy.catalog"),
+            *("proxy.gateway", "proxy.sight", "proxy.tasks", "proxy.servers", "proxy.router", "proxy.catalog"),
             *("proxy.sandbox", "proxy.store", "proxy.errors"),
         }
     ),
     "proxy.endpoint": frozenset(
         {
-            *("proxy.metatools", "proxy.gateway", "proxy.tasks", "proxy.settings", "proxy.servers", "proxy.sandbox"),
+            *(
+                "proxy.metatools",
+                "proxy.gateway",
+                "proxy.sight",
+                "proxy.tasks",
+                "proxy.settings",
+                "proxy.servers",
+                "proxy.sandbox",
+            ),
             *("proxy.router", "proxy.catalog", "proxy.store", "proxy.files", "proxy.errors"),
         }
     ),
+    "proxy.dashboard": frozenset({"proxy.store", "proxy.endpoint", "proxy.settings", "proxy.files", "proxy.errors"}),
+    "proxy.observing": frozenset({"proxy.store", "proxy.dashboard", "proxy.servers", "proxy.errors"}),
+    "proxy.broker": frozenset({"proxy.sandbox", "proxy.files", "proxy.errors"}),
+    "proxy.hosting": frozenset({"proxy.servers", "proxy.catalog", "proxy.files", "proxy.errors"}),
     "proxy.clients": frozenset({"proxy.servers", "proxy.catalog", "proxy.files", "proxy.errors"}),
     "proxy.app": frozenset({"proxy"}),
+    "proxy.service": frozenset({"proxy"}),
+    "proxy.logbook": frozenset({"proxy"}),
     "proxy.cli": frozenset({"proxy"}),
     "proxy.commands": frozenset({"proxy"}),
     "proxy": frozenset(),
@@ -130,7 +145,7 @@ def test_rules_name_no_cycle() -> None:
         ("proxy.app", "from judge.rubrics import Rubric"),
         ("proxy.cli", "from bench import measure"),
         ("proxy.commands.serve", "def run():\n    import tests.conftest"),
-        ("proxy.store.tables", "from proxy.errors import GatewayError"),
+        ("proxy.store.tables", "from proxy.catalog.records import ToolRecord"),
         ("proxy.catalog.catalog", "from proxy.servers.config import ServerConfig"),
         ("proxy.catalog.catalog", "from proxy import servers"),
         ("proxy.catalog.catalog", "from ..router import base"),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from proxy.sandbox.image import ensure_image
 from proxy.servers.configfile import parse
 from proxy.servers.origin import Origin
 from proxy.settings import Settings
+from proxy.store.recorder import Episode
 from proxy.tasks import Task
 
 LISTED_S = 60.0
@@ -50,15 +52,16 @@ class Coding:
         """What the code of one run may call, with the checks and the log of a gateway that serves agents."""
         means = Means(
             gateway=self.app.gateway,
-            caller=self.app.calls,
+            caller=self.app.service.calls,
             answers=Answers(self.app.gateway, Shapes(self.folder / "shapes")),
             attachments=Attachments(1_000_000),
-            recorders=(),
+            steps=self.app.service.steps,
             limits=self.limits,
             wait_s=2.0,
         )
+        episode = Episode(id="e_bench", agent="bench", mode="search", began_at=datetime.now(UTC))
         caller = Caller(agent="bench", origin=Origin(session="bench", modern=False, ask=_unasked, tell=_untold))
-        return CodeCalls(means, Request(Task("t0_bench", "bench", 0.0), caller, {}))
+        return CodeCalls(means, Request(Task("t0_bench", "bench", 0.0, episode), caller, {}))
 
 
 @asynccontextmanager

@@ -78,3 +78,5 @@ class ServerRecord:
     """None until the server has been listed once."""
     withheld: str | None = None
     """Why nothing of it is shown; None when it is not withheld."""
+    digest: str = ""
+    """Tells its tools from those of any other listing."""

@@ -137,6 +137,12 @@ class Shapes:
         example = f", for instance {shape.example}" if shape is not None and shape.example is not None else ""
         return f"{tool.written} returns {written(schema, HINT_CHARS)}{example}{advice}"
 
+    def forget(self) -> None:
+        """Lose everything, on disk too: examples are of what a server answered, and some of that was deleted."""
+        self._books.clear()
+        for path in self._folder.glob("*.json"):
+            path.unlink(missing_ok=True)
+
     async def save_changes(self) -> None:
         """Write what was learned, now and then, until it is cancelled, and then once more."""
         try:

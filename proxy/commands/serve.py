@@ -24,7 +24,19 @@ from proxy.app import App, build, check, choose_backend
 from proxy.endpoint.draining import Draining
 from proxy.endpoint.running import GatewayRecord, Registry
 from proxy.errors import ConfigurationError
-from proxy.settings import DEFAULT_PORT, Folders, OAuth, Settings, check_mode, check_public_url, check_sandbox
+from proxy.observing.exporting import configured
+from proxy.settings import (
+    DEFAULT_PORT,
+    Folders,
+    OAuth,
+    Settings,
+    check_level,
+    check_mode,
+    check_peers,
+    check_public_url,
+    check_replica,
+    check_sandbox,
+)
 
 logger = logging.getLogger("toolatlas.serve")
 
@@ -73,6 +85,42 @@ def serve(
         list[str] | None,
         typer.Option(envvar="TOOLATLAS_SANDBOX_LIMITS", help="A limit of that code, such as memory_bytes=512m."),
     ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TOOLATLAS_DATABASE",
+            help="Where agents' steps are logged: sqlite:///PATH, postgresql://…, or none; a file of the state folder"
+            " if not given.",
+        ),
+    ] = None,
+    log: Annotated[
+        str, typer.Option(envvar="TOOLATLAS_LOG", help="The most that is logged of a step: full, metadata or off.")
+    ] = "full",
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(envvar="TOOLATLAS_REDACT", help="Regular expression of what must not be logged."),
+    ] = None,
+    retention_days: Annotated[
+        int | None,
+        typer.Option(min=1, envvar="TOOLATLAS_RETENTION_DAYS", help="Delete logged episodes after this many days."),
+    ] = None,
+    broker: Annotated[
+        Path | None,
+        typer.Option(envvar="TOOLATLAS_BROKER", help="Socket of `toolatlas broker`, in place of the Docker engine's."),
+    ] = None,
+    servers_host: Annotated[
+        Path | None,
+        typer.Option(envvar="TOOLATLAS_SERVERS_HOST", help="Socket of `toolatlas host-servers`: it starts servers."),
+    ] = None,
+    replica: Annotated[
+        str, typer.Option(envvar="TOOLATLAS_REPLICA", help="Name of this gateway among several behind one address.")
+    ] = "0",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="TOOLATLAS_PEERS", metavar="NAME=URL", help="Another gateway behind the same address, for its tasks."
+        ),
+    ] = None,
     exit_when_idle: Annotated[float | None, typer.Option(help="Exit after this many idle seconds.")] = None,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that calls in flight get to end after SIGTERM.")] = 5.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
@@ -93,6 +141,14 @@ def serve(
         result_limit=result_limit,
         sandbox=check_sandbox(sandbox),
         sandbox_limits=tuple(sandbox_limit or ()),
+        database=_database(database, folders),
+        log=check_level(log),
+        redact=tuple(redact or ()),
+        retention_days=retention_days,
+        broker=broker,
+        servers_host=servers_host,
+        replica=check_replica(replica),
+        peers=check_peers(peer or ()),
         exit_when_idle_s=exit_when_idle,
         grace_s=grace,
     )
@@ -115,6 +171,12 @@ def serve(
             anyio.run(_run, settings, listener, url, backend_options={"use_uvloop": sys.platform != "win32"})
         finally:
             registry.withdraw()
+
+
+def _database(given: str | None, folders: Folders) -> str | None:
+    if given is None:
+        return folders.database
+    return None if given == "none" else given
 
 
 def _oauth(
@@ -159,7 +221,12 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 async def _run(settings: Settings, listener: socket.socket, url: str) -> None:
-    built = build(settings, os.environ, backend=await choose_backend(settings, os.environ))
+    built = build(
+        settings,
+        os.environ,
+        backend=await choose_backend(settings, os.environ),
+        traces=configured(os.environ, replica=settings.replica),
+    )
     typer.echo(f"toolatlas {__version__} serves {settings.config} at {url}", err=True)
     http = Draining(built.http)
     config = uvicorn.Config(

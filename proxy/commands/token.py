@@ -1,4 +1,4 @@
-"""`toolatlas token`: makes, lists and revokes the bearer tokens that agents present.
+"""`toolatlas token`: makes, lists and revokes the tokens of agents, and of people who read pages.
 
 Above: cli.py. Below: endpoint/tokens.py. A secret goes to standard output, everything said about it to standard error.
 """
@@ -12,18 +12,20 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from proxy.endpoint.tokens import TokenStore
+from proxy.catalog.text import quoted
+from proxy.endpoint.tokens import Scope, TokenInfo, TokenStore
 from proxy.settings import Folders
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Label = Annotated[str, typer.Argument(metavar="LABEL", help="Names the agent in the log.")]
+Label = Annotated[str, typer.Argument(metavar="LABEL", help="Names the agent in the log, or the person.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the `token` family."""
-    family = typer.Typer(help="Bearer tokens of agents.", no_args_is_help=True)
+    family = typer.Typer(help="Tokens of agents and of people.", no_args_is_help=True)
     family.command("create")(create)
     family.command("list")(show)
     family.command("revoke")(revoke)
@@ -36,16 +38,37 @@ def create(
         int | None,
         typer.Option("--expires-days", metavar="N", min=1, help="Valid for N days; otherwise until revoked."),
     ] = None,
+    scope: Annotated[
+        list[Scope] | None,
+        typer.Option(
+            "--scope",
+            help="agent: calling tools. view: reading pages, REST, metrics. label: judging episodes. admin: all that "
+            "people do. May be repeated, but agent stands alone.",
+            show_default="agent",
+        ),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--server", metavar="NAME", help="Only this configured server; may be repeated.", show_default="all"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token. It is shown this once."""
-    secret = _store().create(label, expires_days)
+    scopes = tuple(scope or [Scope.AGENT])
+    secret = _store().create(label, expires_days, scopes, server or None)
     if as_json:
         typer.echo(json.dumps({"label": label, "token": secret}))
         return
     typer.echo(secret)
     note = Console(stderr=True, highlight=False)
-    note.print(f"Token of {label}. It is not shown again; agents send it as `Authorization: Bearer …`.", markup=False)
+    use = (
+        "agents send it as `Authorization: Bearer …`"
+        if Scope.AGENT in scopes
+        else "sign in with it at `/ui`; programs send it as `Authorization: Bearer …`"
+    )
+    note.print(f"Token of {label}. It is not shown again; {use}.", markup=False)
 
 
 def show(as_json: AsJson = False) -> None:
@@ -57,10 +80,14 @@ def show(as_json: AsJson = False) -> None:
     if not tokens:
         Console(stderr=True).print("There are no tokens: make one with `toolatlas token create LABEL`.", markup=False)
         return
-    table = Table("label", "created", "expires")
+    table = Table("label", "for", "servers", "created", "expires")
     for info in tokens:
         table.add_row(
-            info.label, info.created_at, f"{info.expires_at or 'never'}{' (expired)' if info.expired else ''}"
+            info.label,
+            ", ".join(info.scopes),
+            _servers(info),
+            info.created_at,
+            f"{info.expires_at or 'never'}{' (expired)' if info.expired else ''}",
         )
     Console().print(table)
 
@@ -72,6 +99,12 @@ def revoke(label: Label, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"revoked": label}))
         return
     Console(stderr=True, highlight=False).print(f"The token of {label} is revoked.", markup=False)
+
+
+def _servers(info: TokenInfo) -> str:
+    if Scope.AGENT not in info.scopes:
+        return "-"
+    return "all" if info.servers is None else ", ".join(escape(quoted(name)) for name in info.servers)
 
 
 def _store() -> TokenStore:

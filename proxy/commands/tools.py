@@ -112,7 +112,7 @@ def call(
         can_ask: dict[str, Any] = {"elicitation": {"form": {}}} if yes or sys.stdin.isatty() else {}
         origin = Origin(session="command", modern=False, ask=ask, tell=tell, capabilities=can_ask)
         caller = Caller(agent="local", origin=origin)
-        return await app.calls.call(record, understand(given, record.input_schema), caller)
+        return await app.service.calls.call(record, understand(given, record.input_schema), caller)
 
     result = with_gateway(config, work)
 

@@ -18,9 +18,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from proxy.metatools.base import Caller
 from proxy.servers.origin import LEVELS, Ask, Origin, passed_on
-from proxy.tasks import Task, TaskStore
+from proxy.store.recorder import EndReason
+from proxy.tasks import Beginner, Task, TaskStore
 
 Context = ServerRequestContext[Any, Any]
+TASK_META_KEY = "toolatlas/task_id"
+"""Where a request without arguments of ours names its task; never passed on to a server."""
+CLIENT_CHARS = 120
 
 
 @dataclass(slots=True)
@@ -118,14 +122,39 @@ class Agents:
             resumed=resumed,
         )
 
-    def task(self, context: Context, agent: str) -> Task:
-        """The running task of the session; in the era without sessions a new one."""
+    def task(self, context: Context, agent: str, mode: str, named: str | None) -> Task:
+        """The task that a call belongs to: the one that it names, that of its session, or in the era without sessions
+        a new one; where no answer would tell the agent the id of that, the one of its credential.
+
+        Raises:
+            UnknownName: The named one does not run.
+        """
+        if named is None and is_modern(context):
+            given = _meta(context).get(TASK_META_KEY)
+            named = given if isinstance(given, str) else None
+        if named is not None:
+            return self._tasks.get(agent, named)
+        by = Beginner(agent=agent, mode=mode, client=_client(context), protocol=context.protocol_version)
         if is_modern(context):
-            return self._tasks.begin(agent)
+            return self._tasks.begin(by) if mode == "search" else self._tasks.implied(by)
         session = self.session(context)
-        task = self._tasks.of_session(agent, session.task_id)
+        task = self._tasks.of_session(by, session.task_id)
         session.task_id = task.id
         return task
+
+    def task_of_failure(self, context: Context, agent: str, mode: str) -> Task:
+        """For the log, the task of a call that failed before it came to one."""
+        if not is_modern(context):
+            return self.task(context, agent, mode, None)
+        by = Beginner(agent=agent, mode=mode, client=_client(context), protocol=context.protocol_version)
+        return self._tasks.implied(by)
+
+    def begin_call(self, task: Task) -> None:
+        self._tasks.hold(task)
+
+    def end_call(self, task: Task) -> None:
+        """After it is recorded: a task that ended meanwhile is told to have ended with its last call."""
+        self._tasks.release(task)
 
     def _origin(self, context: Context, link: Link, agent: str, ask: Ask) -> Origin:
         headers: Mapping[str, str] = context.request.headers if context.request is not None else {}
@@ -155,8 +184,14 @@ class Agents:
 
     def _end(self, session: Session) -> None:
         if session.task_id is not None:
-            self._tasks.end(session.task_id)
+            self._tasks.end(session.task_id, EndReason.SESSION)
         self._release(session.key)
+
+
+def _client(context: Context) -> str | None:
+    """Name and version of the agent's program, as it gave them."""
+    info = context.session.client_params.client_info if context.session.client_params is not None else None
+    return None if info is None else f"{info.name} {info.version}"[:CLIENT_CHARS]
 
 
 def _meta(context: Context) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from proxy.endpoint.issuer import RETRY_S, IssuerUnreachable
 from proxy.endpoint.resource_server import ResourceServer, TokenRefused
-from proxy.endpoint.tokens import ANONYMOUS, PREFIX, TokenStore
+from proxy.endpoint.tokens import ANONYMOUS, PREFIX, TokenInfo, TokenStore
+from proxy.endpoint.tokens import Scope as TokenScope
 from proxy.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,12 @@ _BAD_TOKEN = (
     "`toolatlas token create NAME`; send it as the HTTP header `Authorization: Bearer …`."
 )
 _UNREADABLE = "The gateway cannot read its token file, so it admits no token until its owner repairs it."
+_NO_AGENT = (
+    "This token is not for agents: it has another scope, and can call no tools. The gateway's owner makes one that can "
+    "with `toolatlas token create NAME`."
+)
+_SERVERS = "toolatlas.servers"
+"""Where a request keeps the servers that its token is held to."""
 _TWO_TOKENS = "This request has two `Authorization` headers: send one."
 _ISSUER_AWAY = (
     "The gateway cannot read the keys of the authorization server that made this access token, so it can neither take"
@@ -65,16 +72,18 @@ class BearerGate:
             return
         server = scope.get("path_params", {}).get("server")
         try:
-            user = await self._user(scope, server)
+            admitted = await self._admit(scope, server)
         except _Refusal as refusal:
             await self._refuse(refusal, server, scope, send)
             return
-        if user is not None:
+        if admitted is not None:
+            user, servers = admitted
             headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
-            scope = {**scope, "headers": headers, "user": user}
+            scope = {**scope, "headers": headers, "user": user, _SERVERS: servers}
         await self._app(scope, receive, send)
 
-    async def _user(self, scope: Scope, server: str | None) -> AuthenticatedUser | None:
+    async def _admit(self, scope: Scope, server: str | None) -> tuple[AuthenticatedUser, frozenset[str] | None] | None:
+        """Who it is, and to which servers the token is held."""
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if not given:
             if self._required:
@@ -88,10 +97,12 @@ class BearerGate:
         if scheme.lower() != "bearer":
             raise _Refusal(401, _BAD_TOKEN, "invalid_token")
         if self._resource_server is None or secret.startswith(PREFIX):
-            return AuthenticatedUser(AccessToken(token="withheld", client_id=self._label(secret), scopes=[]))
-        return AuthenticatedUser(await self._verified(self._resource_server, secret, server))
+            info = self._known(secret)
+            user = AuthenticatedUser(AccessToken(token="withheld", client_id=info.label, scopes=[]))
+            return user, None if info.servers is None else frozenset(info.servers)
+        return AuthenticatedUser(await self._verified(self._resource_server, secret, server)), None
 
-    def _label(self, secret: str) -> str:
+    def _known(self, secret: str) -> TokenInfo:
         try:
             info = self._tokens.verify(secret)
         except ConfigurationError as error:
@@ -99,7 +110,9 @@ class BearerGate:
             raise _Refusal(503, _UNREADABLE) from None
         if info is None:
             raise _Refusal(401, _BAD_TOKEN, "invalid_token")
-        return info.label
+        if not info.allows(TokenScope.AGENT):
+            raise _Refusal(403, _NO_AGENT, "insufficient_scope")
+        return info
 
     async def _verified(self, resource_server: ResourceServer, token: str, server: str | None) -> AccessToken:
         try:
@@ -170,3 +183,8 @@ def agent_label(scope: Mapping[str, Any]) -> str:
     if issuer is None or subject is None:
         return client
     return " ".join((issuer, quote(client, _READABLE), quote(subject, _READABLE)))
+
+
+def agent_servers(scope: Mapping[str, Any]) -> frozenset[str] | None:
+    """Configured names of the servers that whoever came with a request may use; None means all."""
+    return scope.get(_SERVERS)

@@ -18,13 +18,15 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from proxy.catalog.text import block
-from proxy.endpoint.agents import Agents, Context, Link, capabilities_of, is_modern
+from proxy.endpoint.agents import TASK_META_KEY, Agents, Context, Link, capabilities_of, is_modern
 from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking, StateRefused
+from proxy.endpoint.replicas import unmarked
 from proxy.errors import Denied, GatewayError, ProtocolFault, UnknownName
 from proxy.metatools.base import Caller, text_result
+from proxy.metatools.steps import Finished, Steps
 from proxy.servers.origin import RESUMING
-from proxy.store.recorder import Outcome, Recorder, Step
+from proxy.store.recorder import Outcome
 from proxy.tasks import Task
 
 logger = logging.getLogger("toolatlas.endpoint")
@@ -47,6 +49,8 @@ class Working:
     """The rest of the request's parameters."""
     caller: Caller
     link: Link
+    parked: bool = False
+    """It waits for a further request when it is answered with a question."""
     task: Task | None = None
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.perf_counter)
@@ -55,10 +59,10 @@ class Working:
 class ToolCalls:
     """Serves `tools/call`."""
 
-    def __init__(self, agents: Agents, parking: Parking, recorders: tuple[Recorder, ...]) -> None:
+    def __init__(self, agents: Agents, parking: Parking, steps: Steps) -> None:
         self._agents = agents
         self._parking = parking
-        self._recorders = recorders
+        self._steps = steps
 
     async def serve(self, context: Context, mode: Mode) -> dict[str, Any]:
         """The raw result; failures are results too, except where the mode passes protocol errors on.
@@ -70,38 +74,43 @@ class ToolCalls:
         name, arguments = params.pop("name", None), params.pop("arguments", None)
         if not isinstance(name, str):
             raise MCPError(types.INVALID_PARAMS, "tools/call needs the name of a tool as a string in params.name")
-        resumed = {key: params.pop(key) for key in RESUMING if key in params}
+        resumed = unmarked({key: params.pop(key) for key in RESUMING if key in params})
+        if isinstance(params.get("_meta"), dict):
+            # The id of a task is a secret between the agent and the gateway.
+            params["_meta"] = {key: value for key, value in params["_meta"].items() if key != TASK_META_KEY}
         link = Link(context)
         begin = partial(Working, mode, name, arguments, params)
         if not is_modern(context) or not (resumed or capabilities_of(context)):
             # It can be asked in the middle of the call, or not at all: either way the call need not be able to wait.
             working = begin(self._agents.caller(context, link, resumed, link.ask), link)
-            return await self._finished(working, self._serve(working, context))
+            return await self._finished(working, context, self._serve(working, context))
         call = ParkableCall(self._agents.label(context), (mode.label, mode.server, name, arguments))
         working = call.working = begin(self._agents.caller(context, link, resumed, call.ask), link)
         try:
             waiting = self._parking.taken_up(call, resumed)
         except Denied as refusal:
-            return await self._finished(working, _raise(refusal))
+            return await self._finished(working, context, _raise(refusal))
         if waiting is not None:
             # What is recorded is the call as it began, and progress goes to the request that is open now.
             working = cast(Working, waiting.working)
             working.link.context = context
-            return await self._finished(working, self._parking.answer(waiting))
-        call.on_given_up = partial(self._record, working, Outcome.CANCELLED, None)
+            return await self._finished(working, context, self._parking.answer(waiting))
+        working.parked = True
+        call.on_given_up = partial(self._record, working, context, Outcome.CANCELLED, None)
         self._parking.begin(call, partial(self._serve, working, context))
-        return await self._finished(working, self._parking.answer(call))
+        return await self._finished(working, context, self._parking.answer(call))
 
     async def _serve(self, working: Working, context: Context) -> dict[str, Any]:
-        def begin() -> Task:
+        def begin(named: str | None) -> Task:
             if working.task is None:
-                working.task = self._agents.task(context, working.caller.agent)
+                working.task = self._agents.task(context, working.caller.agent, working.mode.label, named)
+                self._agents.begin_call(working.task)
             return working.task
 
         return await working.mode.call(working.name, working.arguments, working.params, working.caller, begin)
 
-    async def _finished(self, working: Working, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        record = partial(self._record, working)
+    async def _finished(self, working: Working, context: Context, answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        record = partial(self._record, working, context)
         try:
             result = await answer
         except anyio.get_cancelled_exc_class():
@@ -119,31 +128,42 @@ class ToolCalls:
             record(Outcome.PROTOCOL_ERROR, result, f"internal error: {type(error).__name__}")
         else:
             # A question to the user is half a call: the retry that answers it is recorded.
-            if result.get("resultType") != "input_required":
+            if result.get("resultType") == "input_required":
+                if working.task is not None and not working.parked:
+                    self._agents.end_call(working.task)
+            else:
                 failed = Outcome.TOOL_ERROR if result.get("isError") is True else Outcome.OK
                 record(working.caller.target.outcome or failed, result)
         return result
 
     def _record(
-        self, working: Working, outcome: Outcome, result: dict[str, Any] | None, problem: str | None = None
+        self,
+        working: Working,
+        context: Context,
+        outcome: Outcome,
+        result: dict[str, Any] | None,
+        problem: str | None = None,
     ) -> None:
-        step = Step(
-            id=working.caller.step_id,
-            task_id=_named_task(working.arguments) or (working.task.id if working.task is not None else ""),
-            agent=working.caller.agent,
-            mode=working.mode.label,
-            name=working.name,
-            arguments=working.arguments,
-            outcome=outcome,
-            started_at=working.started_at,
-            duration_ms=(time.perf_counter() - working.began) * 1000,
-            server=working.caller.target.server,
-            tool=working.caller.target.tool,
-            result=result,
-            error=problem,
+        task, caller = working.task, working.caller
+        if task is None:
+            task = self._agents.task_of_failure(context, caller.agent, working.mode.label)
+            self._agents.begin_call(task)
+        self._steps.record(
+            task,
+            Finished(
+                id=caller.step_id,
+                mode=working.mode.label,
+                name=working.name,
+                arguments=working.arguments,
+                target=caller.target,
+                outcome=outcome,
+                result=result,
+                error=problem,
+                started_at=working.started_at,
+                began=working.began,
+            ),
         )
-        for recorder in self._recorders:
-            recorder.record(step)
+        self._agents.end_call(task)
 
 
 def _passed_on(error: GatewayError, mode: Mode) -> MCPError | None:
@@ -157,8 +177,3 @@ def _passed_on(error: GatewayError, mode: Mode) -> MCPError | None:
 
 async def _raise(error: GatewayError) -> NoReturn:
     raise error
-
-
-def _named_task(arguments: Any) -> str | None:
-    task_id = cast(dict[str, Any], arguments).get("task_id") if isinstance(arguments, dict) else None
-    return task_id if isinstance(task_id, str) else None

@@ -6,7 +6,7 @@ Above: uvicorn (commands/serve.py). Below: the SDK's session manager, which spea
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,11 +17,12 @@ from mcp.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy import __version__
-from proxy.endpoint.authentication import BearerGate
+from proxy.endpoint.authentication import BearerGate, agent_servers
+from proxy.endpoint.replicas import Replicas
 from proxy.endpoint.resource_server import ResourceServer
 from proxy.endpoint.shown_schemas import ServedAt
 from proxy.endpoint.stale import SESSION_HEADER, StaleSession
@@ -61,30 +62,43 @@ def build_http(
     server: Server[Any],
     tokens: TokenStore,
     settings: Settings,
+    security: TransportSecuritySettings,
     life: Callable[[], AbstractAsyncContextManager[None]],
     activity: Activity,
     resource_server: ResourceServer | None = None,
+    pages: Sequence[BaseRoute] = (),
 ) -> FastAPI:
-    """Put the application together; `life` is entered for as long as it runs."""
+    """Put the application together; `life` is entered for as long as it runs, `pages` are for people and programs
+    other than agents."""
     manager = StreamableHTTPSessionManager(
-        server, security_settings=_security(settings), max_request_body_size=settings.max_request_bytes
+        server, security_settings=security, max_request_body_size=settings.max_request_bytes
     )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with life(), manager.run():
+        async with life(), replicas.running(), manager.run():
             yield
 
-    app = FastAPI(title="toolatlas", version=__version__, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="toolatlas",
+        version=__version__,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        # FastAPI's spans would stand beside those of proxy/observing, and its logs hold what was sent.
+        telemetry={"auto_configure": False, "tracing": False, "metrics": False, "logs": False},
+    )
     mcp: ASGIApp = _TellTooLarge(StaleSession(StreamableHTTPASGIApp(manager)), settings.max_request_bytes)
     mcp = _KnownServer(ServedAt(mcp), gateway)
     mcp = BearerGate(mcp, tokens, settings.guarded, resource_server)
-    mcp = _Endpoint(mcp)
+    replicas = Replicas(mcp, settings.replica, settings.peers, settings.max_request_bytes)
+    mcp = _Endpoint(replicas)
     for path in ("/mcp", "/mcp/", "/mcp/{server}", "/mcp/{server}/"):
         app.router.routes.append(Route(path, endpoint=mcp))
     if resource_server is not None:
         # Only then: clients that find OAuth here ignore a static token of their configuration.
         app.router.routes.extend(resource_server.routes())
+
+    app.router.routes.extend(pages)
 
     async def healthz() -> dict[str, str]:
         """The process is alive."""
@@ -102,7 +116,8 @@ def build_http(
     return app
 
 
-def _security(settings: Settings) -> TransportSecuritySettings:
+def transport_security(settings: Settings) -> TransportSecuritySettings:
+    """Which hosts and origins are the gateway's own: no page of another site gets in under a name that leads here."""
     hosts = {*settings.allowed_hosts, *(LOOPBACK if settings.loopback else {settings.host}), "127.0.0.1", "localhost"}
     if settings.public_url is not None and (public := urlsplit(settings.public_url).hostname) is not None:
         hosts.add(public)
@@ -146,7 +161,9 @@ class _KnownServer:
         # A session goes on without its server: replies, cancellations and its end still have to arrive.
         if name is not None and not any(header == SESSION_HEADER for header, _ in scope["headers"]):
             try:
-                self._gateway.catalog.server(name)
+                seen = agent_servers(scope)
+                catalog = self._gateway.catalog
+                (catalog if seen is None else catalog.only(seen)).server(name)
             except GatewayError as error:
                 await refuse(404, -32602, str(error), scope, receive, send)
                 return

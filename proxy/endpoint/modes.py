@@ -16,11 +16,14 @@ from proxy.catalog.records import ServerRecord
 from proxy.endpoint import aggregate
 from proxy.endpoint.shown_tools import DirectTools, passed_through
 from proxy.errors import InvalidArguments, UnknownName
-from proxy.gateway import Gateway
 from proxy.metatools.base import Caller
 from proxy.metatools.calling import ToolCaller
 from proxy.servers.flights import Call
+from proxy.sight import Sight
 from proxy.tasks import Task
+
+BeginTask = Callable[[str | None], Task]
+"""The task of a request, given the id of one that its arguments name; UnknownName where that does not run."""
 
 INDEX_BYTES = 1_700
 """Claude Code cuts instructions at 2 KB; every byte here is paid for in every conversation."""
@@ -52,7 +55,7 @@ class Mode(Protocol):
         ...
 
     async def call(
-        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: BeginTask
     ) -> dict[str, Any]: ...
 
     async def relay(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any] | None:
@@ -69,7 +72,7 @@ class ManyServers:
 
     server = None
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Sight) -> None:
         self._gateway = gateway
 
     async def relay(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, Any] | None:
@@ -93,7 +96,7 @@ class DirectMode(ManyServers):
     label = "direct"
     tools_change = True
 
-    def __init__(self, gateway: Gateway, caller: ToolCaller, wait_s: float) -> None:
+    def __init__(self, gateway: Sight, caller: ToolCaller, wait_s: float) -> None:
         """`wait_s`: how long a call waits for servers that are being listed for the first time."""
         super().__init__(gateway)
         self._caller = caller
@@ -111,11 +114,11 @@ class DirectMode(ManyServers):
         return {**introduction, "capabilities": aggregate.capabilities(self._gateway.catalog, tools_change=True)}
 
     async def call(
-        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: BeginTask
     ) -> dict[str, Any]:
         exposed = self._gateway.catalog.exposed.get(name)
         tool = exposed if exposed is not None else await self._gateway.tool(name, self._wait_s)
-        task()
+        task(None)
         return await self._caller.call(tool, understand(arguments, tool.input_schema), caller, params=params)
 
 
@@ -125,7 +128,7 @@ class ServerMode:
     label = "server"
     tools_change = True
 
-    def __init__(self, gateway: Gateway, caller: ToolCaller, name: str) -> None:
+    def __init__(self, gateway: Sight, caller: ToolCaller, name: str) -> None:
         self._gateway = gateway
         self._caller = caller
         self._name = name
@@ -158,12 +161,12 @@ class ServerMode:
         return listing.instructions if listing else None
 
     async def call(
-        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: BeginTask
     ) -> dict[str, Any]:
         server = await self.record()
         # Only now: listing the server has replaced the catalogue.
         tool = self._gateway.catalog.own_tool(server, name)
-        task()
+        task(None)
         return await self._caller.call(tool, arguments, caller, check=False, params=params)
 
     async def introduced(self, introduction: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +191,7 @@ class ServerMode:
 
 
 async def _passed_on(
-    gateway: Gateway, server: str, method: str, params: Mapping[str, Any], caller: Caller
+    gateway: Sight, server: str, method: str, params: Mapping[str, Any], caller: Caller
 ) -> dict[str, Any]:
     timeout_s = gateway.pool.configs[server].timeout_s
     call = Call(method, {**params, **caller.resumed}, timeout_s, origin=caller.origin, on_progress=caller.on_progress)

@@ -5,7 +5,7 @@ Above: server.py. Below: the meta-tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,12 +14,11 @@ from proxy.catalog.purpose import index_lines
 from proxy.catalog.records import ToolRecord
 from proxy.catalog.schema_reader import mapping
 from proxy.endpoint import aggregate
-from proxy.endpoint.modes import INDEX_BYTES, ManyServers
+from proxy.endpoint.modes import INDEX_BYTES, BeginTask, ManyServers
 from proxy.errors import UnknownName
-from proxy.gateway import Gateway
 from proxy.metatools.base import STRING, Caller, MetaTool, Request
 from proxy.metatools.pages import PageStore, fit
-from proxy.tasks import Task, TaskStore
+from proxy.sight import Sight
 
 WITHOUT_TASK = ("list_servers", "list_tools")
 """Meta-tools whose schema does not offer `task_id`, though they take it: what they show depends on no task."""
@@ -33,10 +32,9 @@ class SearchMode(ManyServers):
 
     def __init__(
         self,
-        gateway: Gateway,
+        gateway: Sight,
         metatools: Sequence[MetaTool],
         checker: ArgumentChecker,
-        tasks: TaskStore,
         pages: PageStore,
         result_limit: int,
     ) -> None:
@@ -45,7 +43,6 @@ class SearchMode(ManyServers):
         # Their schemas never change, so the checker compiles each once.
         self._own = {metatool.name: _as_tool(metatool.name, self._definition(metatool, True)) for metatool in metatools}
         self._checker = checker
-        self._tasks = tasks
         self._pages = pages
         self._result_limit = result_limit
 
@@ -53,6 +50,10 @@ class SearchMode(ManyServers):
         return [self._definition(metatool, caller.origin.modern) for metatool in self._metatools.values()]
 
     async def instructions(self) -> str:
+        return self.introduction()
+
+    def introduction(self) -> str:
+        """What agents are told first."""
         servers = self._gateway.catalog.servers
         code = " or run_python(code)" if "run_python" in self._metatools else ""
         head = (
@@ -65,11 +66,15 @@ class SearchMode(ManyServers):
         rest = f"\n… and {index.omitted} more: list_servers()" if index.omitted else ""
         return head + "\n".join(index.lines) + rest
 
+    def offered(self) -> list[Mapping[str, Any]]:
+        """The definitions of the meta-tools, as an agent with sessions gets them."""
+        return [self._definition(metatool, False) for metatool in self._metatools.values()]
+
     async def introduced(self, introduction: dict[str, Any]) -> dict[str, Any]:
         return {**introduction, "capabilities": aggregate.capabilities(self._gateway.catalog, tools_change=False)}
 
     async def call(
-        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: Callable[[], Task]
+        self, name: str, arguments: Any, params: Mapping[str, Any], caller: Caller, task: BeginTask
     ) -> dict[str, Any]:
         metatool = self._metatools.get(name)
         if metatool is None:
@@ -80,7 +85,7 @@ class SearchMode(ManyServers):
         given = _forgiving(understand(arguments, own.input_schema))
         self._checker.check(own, {key: value for key, value in given.items() if key != "arguments"})
         task_id = given.pop("task_id", None)
-        current = self._tasks.get(caller.agent, task_id) if task_id is not None else task()
+        current = task(task_id)
         if caller.origin.modern and task_id is not None:
             # Without sessions, a task that is carried on is what has stateful servers of its own.
             caller = replace(caller, origin=replace(caller.origin, session=current.id, one_agent=True))
@@ -90,7 +95,7 @@ class SearchMode(ManyServers):
         fitted = fit(result, self._result_limit, lambda text: self._pages.keep(current.id, text))
         if caller.origin.modern and task_id is None and name != "finish_task":
             # A tool's own words stay its own, unless they were cut: then the agent needs the id to read on.
-            in_words = caller.target.tool is None or fitted.get("content") != result.get("content")
+            in_words = caller.target.call is None or fitted.get("content") != result.get("content")
             fitted = _naming(fitted, current.id, in_words)
         return fitted
 

@@ -23,11 +23,12 @@ from proxy.endpoint.calls import ToolCalls
 from proxy.endpoint.changes import Changes, Follower, OnSession, OnStream
 from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking
+from proxy.endpoint.replicas import marked, unmarked
 from proxy.endpoint.shown_schemas import shown_schema
 from proxy.errors import AgentError, GatewayError, ProtocolFault
 from proxy.gateway import Gateway
+from proxy.metatools.steps import Steps
 from proxy.servers.origin import LEVELS, RESUMING
-from proxy.store.recorder import Recorder
 from proxy.tasks import TaskStore
 
 logger = logging.getLogger("toolatlas.endpoint")
@@ -52,8 +53,9 @@ class Endpoint:
         mode_of: Callable[[Context], Mode],
         agent_of: Callable[[Context], str],
         tasks: TaskStore,
-        recorders: tuple[Recorder, ...],
+        steps: Steps,
         *,
+        replica: str,
         roots: bool,
     ) -> None:
         self._pool = gateway.pool
@@ -61,8 +63,9 @@ class Endpoint:
         self._mode_of = mode_of
         self._agents = Agents(agent_of, tasks, gateway.pool.release, roots=roots)
         self._parking = Parking(gateway.pool.start_soon)
-        self._calls = ToolCalls(self._agents, self._parking, recorders)
+        self._calls = ToolCalls(self._agents, self._parking, steps)
         self._changes = Changes(gateway.pool)
+        self._replica = replica
         self._streams = 0
         gateway.on_change(lambda: self._changes.catalogue_changed(gateway.catalog))
 
@@ -92,15 +95,25 @@ class Endpoint:
         if ctx.method in ("initialize", "server/discover"):
             return await self._introduce(ctx, mode, cast(dict[str, Any], await call_next(ctx)))
         if ctx.method == "tools/call":
-            return _enveloped(ctx, await self._calls.serve(ctx, mode))
+            return self._enveloped(ctx, await self._calls.serve(ctx, mode))
         if ctx.method == "tools/list":
             link = Link(ctx)
             tools = mode.list_tools(self._agents.caller(ctx, link, {}, link.ask))
-            return _enveloped(ctx, {"tools": await _as_protocol_error(tools)})
+            return self._enveloped(ctx, {"tools": await _as_protocol_error(tools)})
         if ctx.method in OF_SESSION:
             return await _as_protocol_error(self._set(ctx, mode))
         relayed = await _as_protocol_error(self._relay(ctx, mode))
-        return await call_next(ctx) if relayed is None else _enveloped(ctx, relayed)
+        return await call_next(ctx) if relayed is None else self._enveloped(ctx, relayed)
+
+    def _enveloped(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """What the era demands around a result that we answer raw."""
+        if not is_modern(context):
+            return {key: value for key, value in result.items() if key != "resultType"}
+        if result.get("resultType") == "input_required":
+            return marked(result, self._replica)
+        if context.method in LISTS:
+            result = {"ttlMs": 0, "cacheScope": "private", **result}
+        return {"resultType": "complete", **result}
 
     async def _introduce(self, context: Context, mode: Mode, result: dict[str, Any]) -> dict[str, Any]:
         introduction = await _as_protocol_error(mode.introduced(result))
@@ -118,7 +131,7 @@ class Endpoint:
 
     async def _relay(self, context: Context, mode: Mode) -> dict[str, Any] | None:
         params, link = dict(context.params or {}), Link(context)
-        resumed = {key: params.pop(key) for key in RESUMING if key in params}
+        resumed = unmarked({key: params.pop(key) for key in RESUMING if key in params})
         if not is_modern(context) or context.method not in MAY_ASK:
             return await mode.relay(context.method, params, self._agents.caller(context, link, resumed, link.ask))
         what = (mode.label, mode.server, context.method, {k: v for k, v in params.items() if k != "_meta"})
@@ -191,15 +204,6 @@ def _not_shared(context: Context) -> bool:
     """What a server keeps for a connection, which here is that of many agents: in 2026-07-28 no agent sets such a
     thing, and tasks of one would be open to all."""
     return context.method.startswith("tasks/") or (is_modern(context) and context.method in OF_SESSION)
-
-
-def _enveloped(context: Context, result: dict[str, Any]) -> dict[str, Any]:
-    """What the era demands around a result that we answer raw."""
-    if not is_modern(context):
-        return {key: value for key, value in result.items() if key != "resultType"}
-    if context.method in LISTS and result.get("resultType") != "input_required":
-        result = {"ttlMs": 0, "cacheScope": "private", **result}
-    return {"resultType": "complete", **result}
 
 
 async def _as_protocol_error(answer: Awaitable[T]) -> T:

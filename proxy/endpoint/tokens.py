@@ -1,16 +1,18 @@
-"""Bearer tokens of agents: SHA-256 hashes in one private JSON file; the secret itself is shown once and forgotten.
+"""Tokens of agents and people: SHA-256 hashes in one private JSON file; the secret itself is shown once and forgotten.
 
-Above: authentication.py checks them on every request, commands/token.py makes and revokes them. Below: the file system.
+Above: authentication.py and dashboard/ check them on every request, commands/token.py makes and revokes them. Below:
+the file system.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -30,6 +32,19 @@ PREFIX = "ta_"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
+class Scope(StrEnum):
+    """What a token is good for."""
+
+    AGENT = "agent"
+    """Calling tools at `/mcp`. It goes with no other scope: an agent must not read what others did."""
+    VIEW = "view"
+    """Reading pages, REST and metrics."""
+    LABEL = "label"
+    """Saying how good an episode was."""
+    ADMIN = "admin"
+    """Everything that people do; includes `view` and `label`."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenInfo:
     """What may be told of a token. Times are UTC in ISO 8601; without `expires_at` it is valid until revoked."""
@@ -37,10 +52,17 @@ class TokenInfo:
     label: str
     created_at: str
     expires_at: str | None
+    scopes: tuple[Scope, ...]
+    servers: tuple[str, ...] | None
+    """Configured names of the servers that an agent may use; None means all."""
 
     @property
     def expired(self) -> bool:
         return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= datetime.now(UTC)
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether it may be used for what `scope` stands for."""
+        return scope in self.scopes or (scope is not Scope.AGENT and Scope.ADMIN in self.scopes)
 
 
 Stored: TypeAlias = dict[str, TokenInfo]
@@ -64,13 +86,24 @@ class TokenStore:
         self._stamp: tuple[int, int, int] | None = None
         self._stored: Stored = {}
 
-    def create(self, label: str, expires_in_days: int | None) -> str:
-        """Make a token and return its secret, which cannot be had again."""
+    def create(
+        self,
+        label: str,
+        expires_in_days: int | None,
+        scopes: Sequence[Scope] = (Scope.AGENT,),
+        servers: Sequence[str] | None = None,
+    ) -> str:
+        """Make a token and return its secret, which cannot be had again.
+
+        Raises:
+            ConfigurationError: Label, lifetime or scopes cannot be, or the label is taken.
+        """
         if not _LABEL.fullmatch(label) or label == ANONYMOUS:
             raise ConfigurationError(
                 f"{label!r} cannot be the label of a token: use up to 64 letters, digits and . _ @ -, beginning with a"
                 f" letter or digit, and not {ANONYMOUS!r}, which stands for agents without a token."
             )
+        _check_scopes(scopes, servers)
         now = datetime.now(UTC)
         try:
             expires = None if expires_in_days is None else now + timedelta(days=expires_in_days)
@@ -86,7 +119,11 @@ class TokenStore:
                     f" `toolatlas token revoke {label}`."
                 )
             stored[_hash(secret)] = TokenInfo(
-                label, now.isoformat(timespec="seconds"), expires and expires.isoformat(timespec="seconds")
+                label,
+                now.isoformat(timespec="seconds"),
+                expires and expires.isoformat(timespec="seconds"),
+                tuple(sorted(set(scopes))),
+                None if servers is None else tuple(sorted(set(servers))),
             )
         return secret
 
@@ -114,6 +151,13 @@ class TokenStore:
                 found = info
         return None if found is None or found.expired else found
 
+    def labelled(self, label: str) -> tuple[TokenInfo, str] | None:
+        """The valid token of that label, and its hash: another one after the token was revoked and made anew."""
+        for digest, info in self._load().items():
+            if info.label == label and not info.expired:
+                return info, digest
+        return None
+
     @property
     def empty(self) -> bool:
         """Whether no token was ever made or all are revoked. Expired ones count: they must not open the gateway."""
@@ -130,7 +174,7 @@ class TokenStore:
             try:
                 self._stored = _STORED.validate_json(self._path.read_bytes(), strict=True)
             except (ValidationError, OSError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+                reason = error.strerror if isinstance(error, OSError) else _damage(error)
                 raise ConfigurationError(
                     f"The token file {self._path} cannot be read: {reason}. Repair it, or delete it and make new tokens"
                     " with `toolatlas token create NAME`."
@@ -146,6 +190,26 @@ class TokenStore:
             stored = dict(self._load())
             yield stored
             write_private(self._path, _STORED.dump_json(stored, indent=2).decode())
+
+
+def _check_scopes(scopes: Sequence[Scope], servers: Sequence[str] | None) -> None:
+    if not scopes:
+        raise ConfigurationError("A token needs a scope: it would be good for nothing.")
+    if Scope.AGENT in scopes and len(set(scopes)) > 1:
+        raise ConfigurationError(
+            "The scope 'agent' goes with no other, so that no agent can read what others did: make two tokens."
+        )
+    if servers is not None and Scope.AGENT not in scopes:
+        raise ConfigurationError("Only a token of scope 'agent' can be held to some servers: leave --server out.")
+    if servers is not None and not all(servers):
+        raise ConfigurationError("A server has a name: --server is followed by one of the configuration.")
+
+
+def _damage(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    if all(fault["type"] == "missing" and fault["loc"][-1] in ("scopes", "servers") for fault in faults):
+        return "it was written before tokens had scopes"
+    return "it is damaged"
 
 
 def _hash(secret: str) -> str:

@@ -12,19 +12,26 @@ from typing import Any, Protocol
 
 from mcp.shared.dispatcher import ProgressFnT
 
+from proxy.catalog.records import ToolRecord
 from proxy.servers.origin import Origin
-from proxy.store.recorder import Outcome, new_step_id
+from proxy.store.recorder import Call, Decision, Level, Outcome, Revealed, new_step_id
 from proxy.tasks import Task
 
 
 @dataclass(slots=True)
 class Target:
-    """What a request came to, for the log: the server and tool that it ended up calling, if it did."""
+    """What a request came to, for the log."""
 
-    server: str | None = None
-    tool: str | None = None
+    tool: ToolRecord | None = None
+    """The tool that it ended up calling, or was refused to call."""
+    call: Call | None = None
+    """What was sent to the tool's server and came from it, if anything was."""
     outcome: Outcome | None = None
     """Where the result alone does not tell."""
+    revealed: list[Revealed] = field(default_factory=list[Revealed])
+    decision: Decision | None = None
+    level: Level = Level.FULL
+    """The most that may be written of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

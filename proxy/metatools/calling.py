@@ -5,7 +5,10 @@ Above: the meta-tool call_tool, the calls of code and the pass-through modes. Be
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from proxy.catalog.arguments import ArgumentChecker
@@ -18,6 +21,10 @@ from proxy.metatools.approval import Approvals
 from proxy.metatools.base import Caller
 from proxy.servers.config import Isolation
 from proxy.servers.flights import Call
+from proxy.servers.permission import level_of
+from proxy.sight import Sight
+from proxy.store import recorder as store
+from proxy.store.recorder import Level
 
 
 class ToolCaller:
@@ -46,7 +53,33 @@ class ToolCaller:
             AgentError: Arguments that do not fit, or the user did not allow it.
             ServerError: The server failed.
         """
-        caller.target.server, caller.target.tool = tool.server, tool.name
+        target = caller.target
+        target.level = self._gateway.level(tool.server, tool.name)
+        started_at, began = datetime.now(UTC), time.perf_counter()
+        note = partial(
+            store.Call,
+            server=tool.server,
+            tool=tool.name,
+            written=tool.written,
+            arguments=arguments,
+            started_at=started_at,
+        )
+        try:
+            result = await self._allowed(tool, arguments, caller, check, params or {})
+        except BaseException:
+            target.call = note(duration_ms=(time.perf_counter() - began) * 1000)
+            raise
+        target.call = note(result=result, duration_ms=(time.perf_counter() - began) * 1000)
+        return result
+
+    async def _allowed(
+        self,
+        tool: ToolRecord,
+        arguments: Mapping[str, Any] | None,
+        caller: Caller,
+        check: bool,
+        params: Mapping[str, Any],
+    ) -> dict[str, Any]:
         if check:
             self._checker.check(tool, arguments or {})
         question = self._gateway.permissions.approval(tool.server, tool)
@@ -62,7 +95,7 @@ class ToolCaller:
         config = self._gateway.pool.configs.get(tool.server)
         if config is None:
             raise UnknownName(f"server '{tool.server}' is not configured any more; search again")
-        sent: dict[str, Any] = {**(params or {}), "name": tool.name, **resumed}
+        sent: dict[str, Any] = {**params, "name": tool.name, **resumed}
         if arguments is not None:
             sent["arguments"] = arguments
         call = Call(
@@ -82,7 +115,7 @@ class ToolCaller:
 class Answers:
     """What tools were seen to answer, for those whose servers do not say."""
 
-    def __init__(self, gateway: Gateway, shapes: Shapes) -> None:
+    def __init__(self, gateway: Sight, shapes: Shapes) -> None:
         self._gateway = gateway
         self._shapes = shapes
 
@@ -103,9 +136,11 @@ class Answers:
 
     def _identity(self, tool: ToolRecord) -> str | None:
         """Of its server. None where nothing is learned: what a server says to one user, names of fields too, is not
-        shown to another."""
+        shown to another, and what is not to be logged is not kept as an example either."""
         config = self._gateway.pool.configs.get(tool.server)
         if config is None or config.forward_headers or config.isolation is Isolation.SESSION:
+            return None
+        if level_of(config, tool.name) is not Level.FULL:
             return None
         return config.identity
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,16 +24,17 @@ from proxy.catalog.schema_reader import Reader, kinds_of, sequence, values_of
 from proxy.catalog.stubs import signature
 from proxy.catalog.text import block, first_sentence, one_line
 from proxy.errors import Denied, GatewayError, InvalidArguments, UnknownName
-from proxy.gateway import Gateway
 from proxy.metatools.attachments import Attachments
 from proxy.metatools.base import Caller, Request, Target
 from proxy.metatools.calling import Answers, ToolCaller, as_the_server_names_them
 from proxy.metatools.finding import mark
+from proxy.metatools.steps import Finished, Steps
 from proxy.sandbox.base import Limits, Reply
 from proxy.sandbox.values import reply_of
 from proxy.servers.origin import Ask, Origin
 from proxy.servers.peer import ANSWER_WITHIN_S
-from proxy.store.recorder import Outcome, Recorder, Step
+from proxy.sight import Sight
+from proxy.store.recorder import Outcome, Revealed, new_step_id
 
 logger = logging.getLogger("toolatlas.code")
 
@@ -60,11 +61,11 @@ class _Call:
 class Means:
     """What the calls of every run are made with."""
 
-    gateway: Gateway
+    gateway: Sight
     caller: ToolCaller
     answers: Answers
     attachments: Attachments
-    recorders: Sequence[Recorder]
+    steps: Steps
     limits: Limits
     wait_s: float
     """How long a name waits for servers that are being listed for the first time."""
@@ -205,27 +206,27 @@ class CodeCalls:
     def _record(
         self, call: _Call, outcome: Outcome, result: dict[str, Any] | None = None, error: str | None = None
     ) -> None:
-        step = Step(
-            parent=self._agent.step_id,
-            task_id=self._task.id,
-            agent=self._agent.agent,
-            mode=MODE,
-            name=call.name,
-            arguments=call.arguments,
-            outcome=outcome,
-            started_at=call.started_at,
-            duration_ms=(time.perf_counter() - call.began) * 1000,
-            server=call.target.server,
-            tool=call.target.tool,
-            result=result,
-            error=error,
+        self._means.steps.record(
+            self._task,
+            Finished(
+                id=new_step_id(),
+                parent=self._agent.step_id,
+                mode=MODE,
+                name=call.name,
+                arguments=call.arguments,
+                target=call.target,
+                outcome=outcome,
+                result=result,
+                error=error,
+                started_at=call.started_at,
+                began=call.began,
+            ),
         )
-        for recorder in self._means.recorders:
-            recorder.record(step)
 
     async def _describe(self, name: str) -> str:
         tool = await self._means.gateway.tool(name, self._means.wait_s)
         self._task.revealed.add(tool.written)
+        self._agent.target.revealed.append(Revealed(tool=tool.written, how="definition"))
         return f"# {tool.written}{mark(tool, self._means.gateway)}\n{self._means.answers.described(tool)}"
 
     async def _help(self, name: str) -> str:
@@ -237,6 +238,8 @@ class CodeCalls:
             raise Denied(f"'{server.written}' is withheld: {server.withheld}")
         if server.listing is None:
             raise UnknownName(f"the tools of '{server.written}' are not known yet; list_servers() says why")
+        shown = (Revealed(tool=tool.written, how="signature") for tool in server.tools)
+        self._agent.target.revealed.extend(shown)
         return "\n".join(self._line(server, tool) for tool in server.tools) or f"{server.written} has no tools."
 
     def _line(self, server: ServerRecord, tool: ToolRecord) -> str:

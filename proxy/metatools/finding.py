@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,15 +11,18 @@ from proxy.catalog.records import ToolRecord
 from proxy.catalog.stubs import signature
 from proxy.catalog.text import first_sentence, one_line
 from proxy.errors import InvalidArguments
-from proxy.gateway import Gateway
 from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
 from proxy.router.base import Query
 from proxy.servers.supervisor import Phase
+from proxy.sight import Sight
+from proxy.store.recorder import Decision, Revealed
 
 SERVERS_PER_PAGE = 50
 TOOLS_PER_PAGE = 60
 CHANGED = "[changed]"
 DEFAULT_FOUND, MAX_FOUND = 5, 20
+CANDIDATES = 32
+"""How far down a ranking is logged, beyond what is shown."""
 NAMES_BYTES = 480
 """Room for server names in search_tools' description, since some clients drop `instructions`."""
 
@@ -26,7 +30,7 @@ NAMES_BYTES = 480
 class SearchTools:
     name = "search_tools"
 
-    def __init__(self, gateway: Gateway, wait_s: float) -> None:
+    def __init__(self, gateway: Sight, wait_s: float) -> None:
         self._gateway = gateway
         self._wait_s = wait_s
 
@@ -52,10 +56,24 @@ class SearchTools:
         built = await self._gateway.router(self._wait_s)
         wanted = arguments.get("servers")
         within = frozenset(built.catalog.server(name).written for name in wanted) if wanted else None
-        ranked = built.router.rank(Query(query, arguments.get("task"), within), limit)
+        task, began = arguments.get("task"), time.perf_counter()
+        ranked = built.router.rank(Query(query, task, within), CANDIDATES)
+        duration_ms = (time.perf_counter() - began) * 1000
         # The router may be of a moment ago; what has been refused or changed since must not be shown.
         tools = self._gateway.catalog.tools
-        lines = [_found(tools[found.tool], self._gateway) for found in ranked if found.tool in tools]
+        shown = [found.tool for found in ranked[:limit] if found.tool in tools]
+        target = request.caller.target
+        target.revealed.extend(Revealed(tool=tool, how="signature") for tool in shown)
+        target.decision = Decision(
+            policy=built.router.policy,
+            query=query,
+            task=task,
+            servers=None if within is None else tuple(sorted(within)),
+            candidates=tuple((found.tool, found.score) for found in ranked),
+            shown=tuple(shown),
+            duration_ms=duration_ms,
+        )
+        lines = [_found(tools[tool], self._gateway) for tool in shown]
         notes: list[str] = []
         if starting := self._gateway.pool.starting:
             notes.append(f"{starting} of {len(self._gateway.pool.configs)} servers still starting; search again later.")
@@ -69,7 +87,7 @@ class SearchTools:
 class ListServers:
     name = "list_servers"
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Sight) -> None:
         self._gateway = gateway
 
     def definition(self) -> dict[str, Any]:
@@ -96,7 +114,7 @@ class ListServers:
 class ListTools:
     name = "list_tools"
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Sight) -> None:
         self._gateway = gateway
 
     def definition(self) -> dict[str, Any]:
@@ -116,17 +134,19 @@ class ListTools:
         ]
         following = f"list_tools(server={server.written!r}, page={{}})"
         page = _page(lines, request.arguments, TOOLS_PER_PAGE, following, "tools")
+        shown = server.tools[_range(len(lines), request.arguments, TOOLS_PER_PAGE)]
+        request.caller.target.revealed.extend(Revealed(tool=tool.written, how="name") for tool in shown)
         if count := len(self._gateway.permissions.review(server.name).held_back):
             page += f"\n{_tools(count)} withheld until the gateway's owner accepts what changed."
         return text_result(page)
 
 
-def mark(tool: ToolRecord, gateway: Gateway) -> str:
+def mark(tool: ToolRecord, gateway: Sight) -> str:
     """What stands after the name of a tool that is not as it was accepted: before any word of its server."""
     return f" {CHANGED}" if tool.name in gateway.permissions.review(tool.server).differences.changed else ""
 
 
-def _found(tool: ToolRecord, gateway: Gateway) -> str:
+def _found(tool: ToolRecord, gateway: Sight) -> str:
     call = f"{tool.written.split('.')[0]}.{signature(tool)}"
     return f"{call}{mark(tool, gateway)}\n    {first_sentence(tool.description, 140)}"
 
@@ -138,12 +158,22 @@ def _tools(count: int) -> str:
 def _page(lines: Sequence[str], arguments: Mapping[str, Any], size: int, following: str, what: str) -> str:
     if not lines:
         return f"There are no {what}."
-    pages = -(-len(lines) // size)
-    page = int(arguments.get("page", 1))
-    if not 1 <= page <= pages:
-        raise InvalidArguments(f"page: there are pages 1 to {pages}, not {page}")
-    shown = lines[(page - 1) * size : page * size]
+    pages = _pages(len(lines), size)
+    shown = lines[_range(len(lines), arguments, size)]
     if pages == 1:
         return "\n".join(shown)
+    page = int(arguments.get("page", 1))
     note = f"Page {page} of {pages}, {len(lines)} {what} in all"
     return "\n".join([note + (f"; next: {following.format(page + 1)}" if page < pages else ""), *shown])
+
+
+def _range(count: int, arguments: Mapping[str, Any], size: int) -> slice:
+    """What stands on the page that is asked for."""
+    pages, page = _pages(count, size), int(arguments.get("page", 1))
+    if not 1 <= page <= pages:
+        raise InvalidArguments(f"page: there are pages 1 to {pages}, not {page}")
+    return slice((page - 1) * size, page * size)
+
+
+def _pages(count: int, size: int) -> int:
+    return max(1, -(-count // size))

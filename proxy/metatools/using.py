@@ -7,13 +7,14 @@ from typing import Any
 from proxy.catalog.arguments import understand
 from proxy.catalog.text import visible_json
 from proxy.errors import AgentError, InvalidArguments
-from proxy.gateway import Gateway
 from proxy.metatools.attachments import Attachments
 from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
 from proxy.metatools.calling import Answers, ToolCaller, as_the_server_names_them
 from proxy.metatools.finding import mark
 from proxy.metatools.pages import PageStore
 from proxy.sandbox.values import value_of
+from proxy.sight import Sight
+from proxy.store.recorder import EndReason, Revealed
 from proxy.tasks import TaskStore
 
 MAX_DESCRIBED = 20
@@ -24,7 +25,7 @@ NOT_DESCRIBED = frozenset({"_meta", "icons"})
 class DescribeTools:
     name = "describe_tools"
 
-    def __init__(self, gateway: Gateway, answers: Answers, wait_s: float) -> None:
+    def __init__(self, gateway: Sight, answers: Answers, wait_s: float) -> None:
         self._gateway = gateway
         self._answers = answers
         self._wait_s = wait_s
@@ -54,6 +55,7 @@ class DescribeTools:
                 problems.append(str(error))
                 continue
             request.task.revealed.add(tool.written)
+            request.caller.target.revealed.append(Revealed(tool=tool.written, how="definition"))
             if as_json:
                 definition = {key: value for key, value in tool.raw.items() if key not in NOT_DESCRIBED}
                 parts.append(visible_json({**definition, "name": tool.written}))
@@ -65,7 +67,7 @@ class DescribeTools:
 class CallTool:
     name = "call_tool"
 
-    def __init__(self, gateway: Gateway, caller: ToolCaller, answers: Answers, wait_s: float) -> None:
+    def __init__(self, gateway: Sight, caller: ToolCaller, answers: Answers, wait_s: float) -> None:
         self._gateway = gateway
         self._caller = caller
         self._answers = answers
@@ -137,5 +139,6 @@ class FinishTask:
         )
 
     async def run(self, request: Request) -> dict[str, Any]:
-        self._tasks.finish(request.task)
-        return text_result(f"Task {request.task.id} is closed as {request.arguments['outcome']}.")
+        outcome, answer = str(request.arguments["outcome"]), request.arguments.get("answer")
+        self._tasks.finish(request.task, EndReason.FINISHED, outcome, answer)
+        return text_result(f"Task {request.task.id} is closed as {outcome}.")

@@ -32,6 +32,11 @@ class Ranked:
 class Router(Protocol):
     """Ranks the tools of the catalogue it was built for. Immutable: a changed catalogue gets a new router."""
 
+    @property
+    def policy(self) -> str:
+        """What the log calls this way of ranking."""
+        ...
+
     def rank(self, query: Query, limit: int) -> list[Ranked]:
         """At most `limit` tools, best first; none that match nothing of the query. Pure CPU, no waiting."""
         ...

@@ -70,6 +70,8 @@ class _Bm25(Protocol):
 class LexicalRouter:
     """Ranks tools by BM25, for the query as a whole and for its best sentence. Any number of threads may use it."""
 
+    policy = "lexical"
+
     def __init__(self, servers: Sequence[ServerRecord]) -> None:
         # In the order of their names, so that a stable sort by score settles ties.
         pairs = sorted(

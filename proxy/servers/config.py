@@ -9,6 +9,8 @@ from hashlib import sha256
 from json import dumps
 from typing import Any
 
+from proxy.store.recorder import Level
+
 
 class TransportKind(StrEnum):
     STDIO = "stdio"
@@ -90,6 +92,8 @@ class ServerConfig:
     isolation: Isolation = Isolation.AUTO
     forward_headers: tuple[str, ...] = ()
     """Lower-case names of headers of the agent's request that are passed on to the server."""
+    log: tuple[tuple[str, Level], ...] = ()
+    """Globs over its own tool names, and the most that is written of calls to those."""
     timeout_s: float = 300.0
     """Seconds a call may stay without an answer or progress."""
     start_timeout_s: float = 60.0

@@ -21,6 +21,7 @@ from rapidfuzz import fuzz, process
 from proxy.servers.config import Approve, Isolation, OAuthConfig, OnChange, OnNew, ServerConfig, TransportKind
 from proxy.servers.http_entry import read_forwarded, read_headers, read_oauth
 from proxy.servers.variables import MissingVariable, expand
+from proxy.store.recorder import Level
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -36,7 +37,7 @@ URL_KEYS = ("httpUrl", "url", "serverUrl")
 HTTP_KEYS = ("headers", "forward_headers", "oauth")
 KNOWN_KEYS = (
     *STDIO_KEYS, *URL_KEYS, *HTTP_KEYS, "type", "transport", "enabled", "disabled", "description", "tools", "approve",
-    "on_change", "on_new", "isolation", "timeout_s", "timeout", "start_timeout_s", "idle_s",
+    "log", "on_change", "on_new", "isolation", "timeout_s", "timeout", "start_timeout_s", "idle_s",
 )  # fmt: skip
 
 
@@ -86,6 +87,7 @@ class EntryReader:
             on_change=self.preference("on_change", OnChange.REPORT),
             on_new=self.preference("on_new", OnNew.ACCEPT),
             isolation=self.choice("isolation", Isolation.AUTO),
+            log=self.levels(),
             timeout_s=self.timeout(),
             start_timeout_s=self.seconds("start_timeout_s", 60.0),
             idle_s=self.seconds("idle_s", 900.0),
@@ -167,6 +169,19 @@ class EntryReader:
             elif value is not None:
                 globs[key] = self.strings(f"tools.{key}", [value] if isinstance(value, str) else value)
         return globs["allow"], globs["deny"]
+
+    def levels(self) -> tuple[tuple[str, Level], ...]:
+        """`log`: one level for the server, or one for each glob over its tools."""
+        given = self.fields.get("log", {})
+        globs = {"*": given} if isinstance(given, str) else self.mapping("log")
+        levels: list[tuple[str, Level]] = []
+        for glob, level in globs.items():
+            if isinstance(level, str) and level in list(Level):
+                levels.append((glob, Level(level)))
+            else:
+                # A misspelled level must not let more be written than was meant, so a warning is not enough.
+                self.problems.append(f"'log' is one of {', '.join(Level)}, for the server or for each glob over tools")
+        return tuple(levels)
 
     def timeout(self) -> float:
         """`timeout_s`, or `timeout` as other programs write it.

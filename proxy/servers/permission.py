@@ -15,6 +15,7 @@ from proxy.catalog.records import ToolRecord
 from proxy.catalog.text import quoted
 from proxy.servers.config import Approve, ServerConfig
 from proxy.servers.review import Review
+from proxy.store.recorder import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,17 @@ class Permissions:
         if config.approve is Approve.DESTRUCTIVE and _says_destructive(tool):
             return f"Allow {tool.written}? Its server says it is destructive."
         return None
+
+
+def level_of(config: ServerConfig, tool: str) -> Level:
+    """How much may be written of a call to the server's own `tool`: the least of what its `log` says of it."""
+    fitting = [
+        level
+        for glob, level in config.log
+        # A server must not get around it with a name that only looks the same.
+        if fnmatchcase(tool, glob) or fnmatchcase(plain(tool), plain(glob))
+    ]
+    return min(fitting, key=list(Level).index, default=Level.FULL)
 
 
 def _says_destructive(tool: ToolRecord) -> bool:

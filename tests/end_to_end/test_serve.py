@@ -207,8 +207,8 @@ async def test_a_signal_ends_it_and_every_process_that_it_started(place: Place, 
             }
         started |= {each.pid for each in psutil.Process(gateway.process.pid).children(recursive=True)}
         try:
-            # Three servers, the child of one, and the reaper.
-            assert len(started) == 5
+            # Three servers, the child of one, the reaper, and the writer of the log.
+            assert len(started) == 6
             gateway.process.send_signal(sign)
             assert gateway.ended() == 0, gateway.log.read_text()
             until(lambda: all(map(gone, started)), "the servers end")
@@ -241,7 +241,8 @@ async def test_a_signal_ends_it_although_a_call_and_a_stream_are_open(place: Pla
                 await running.wait()
             pids = [each.pid for each in psutil.Process(gateway.process.pid).children(recursive=True)]
             # The server and the reaper.
-            assert len(pids) == 2
+            # The server, the reaper, and the writer of the log.
+            assert len(pids) == 3
             gateway.process.send_signal(signal.SIGTERM)
             code = await anyio.to_thread.run_sync(gateway.ended)
             calling.cancel_scope.cancel()

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.errors import UnknownName
-from proxy.tasks import MAX_TASKS, Task, TaskStore
+from proxy.store.recorder import Ending, EndReason, Level
+from proxy.tasks import MAX_TASKS, Beginner, Task, TaskStore
 
-IDLE_S = 100.0
+IDLE_S, GAP_S = 100.0, 10.0
+ALICE, BOB = Beginner(agent="alice"), Beginner(agent="bob")
 
 
 @dataclass
@@ -26,9 +28,10 @@ class Begun:
 
     clock: Clock = field(default_factory=Clock)
     ended: list[str] = field(default_factory=list)
+    endings: list[Ending] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.store = TaskStore("7", IDLE_S, self._note, self.clock)
+        self.store = TaskStore("7", IDLE_S, self._note, self.endings.append, gap_s=GAP_S, clock=self.clock)
 
     def _note(self, task: Task) -> None:
         self.ended.append(task.id)
@@ -36,10 +39,10 @@ class Begun:
 
 def test_a_task_is_found_by_its_id_which_names_the_replica() -> None:
     store = Begun().store
-    task = store.begin("alice")
+    task = store.begin(ALICE)
     assert task.id.startswith("t7_")
     assert store.get("alice", task.id) is task
-    assert store.begin("alice").id != task.id
+    assert store.begin(ALICE).id != task.id
 
 
 def test_unknown_foreign_finished_and_expired_tasks_are_answered_alike() -> None:
@@ -52,11 +55,11 @@ def test_unknown_foreign_finished_and_expired_tasks_are_answered_alike() -> None
         answers.add(str(refused.value).replace(task_id, "ID"))
 
     refuse("alice", "t7_" + "0" * 24)
-    task = begun.store.begin("alice")
+    task = begun.store.begin(ALICE)
     refuse("mallory", task.id)
-    begun.store.finish(task)
+    begun.store.finish(task, EndReason.FINISHED)
     refuse("alice", task.id)
-    idle = begun.store.begin("alice")
+    idle = begun.store.begin(ALICE)
     begun.clock.now += IDLE_S + 1
     refuse("alice", idle.id)
     assert len(answers) == 1
@@ -64,18 +67,18 @@ def test_unknown_foreign_finished_and_expired_tasks_are_answered_alike() -> None
 
 def test_asking_for_anothers_task_does_not_keep_it_alive() -> None:
     begun = Begun()
-    task = begun.store.begin("alice")
+    task = begun.store.begin(ALICE)
     begun.clock.now = IDLE_S - 1
     with pytest.raises(UnknownName):
         begun.store.get("mallory", task.id)
     begun.clock.now = IDLE_S + 1
-    begun.store.begin("bob")
+    begun.store.begin(BOB)
     assert begun.ended == [task.id]
 
 
 def test_an_idle_task_ends_and_a_used_one_does_not() -> None:
     begun = Begun()
-    idle, used = begun.store.begin("alice"), begun.store.begin("alice")
+    idle, used = begun.store.begin(ALICE), begun.store.begin(ALICE)
     begun.clock.now = IDLE_S
     begun.store.get("alice", used.id)
     begun.clock.now += 1
@@ -85,32 +88,109 @@ def test_an_idle_task_ends_and_a_used_one_does_not() -> None:
 
 def test_the_end_of_a_task_is_told_once() -> None:
     begun = Begun()
-    task = begun.store.begin("alice")
-    begun.store.end(task.id)
-    begun.store.end(task.id)
-    begun.store.finish(task)
-    begun.store.end("t7_unknown")
+    task = begun.store.begin(ALICE)
+    begun.store.end(task.id, EndReason.SESSION)
+    begun.store.end(task.id, EndReason.SESSION)
+    begun.store.finish(task, EndReason.FINISHED)
+    begun.store.end("t7_unknown", EndReason.SESSION)
     assert begun.ended == [task.id]
 
 
 def test_a_session_keeps_its_task_until_it_is_finished_or_idle() -> None:
     begun = Begun()
-    first = begun.store.of_session("alice", None)
-    assert begun.store.of_session("alice", first.id) is first
-    begun.store.finish(first)
-    second = begun.store.of_session("alice", first.id)
+    first = begun.store.of_session(ALICE, None)
+    assert begun.store.of_session(ALICE, first.id) is first
+    begun.store.finish(first, EndReason.FINISHED)
+    second = begun.store.of_session(ALICE, first.id)
     assert second.id != first.id
     begun.clock.now += IDLE_S + 1
-    third = begun.store.of_session("alice", second.id)
+    third = begun.store.of_session(ALICE, second.id)
     assert third.id != second.id
     assert begun.ended == [first.id, second.id]
 
 
 def test_too_many_tasks_cost_the_least_recently_used_one_and_asking_costs_none() -> None:
     begun = Begun()
-    tasks = [begun.store.begin("alice") for _ in range(MAX_TASKS)]
+    tasks = [begun.store.begin(ALICE) for _ in range(MAX_TASKS)]
     for task in (tasks[1], tasks[0]):
         assert begun.store.get("alice", task.id) is task
     assert begun.ended == []
-    begun.store.begin("alice")
+    begun.store.begin(ALICE)
     assert begun.ended == [tasks[2].id]
+
+
+def test_the_episode_does_not_lead_to_the_task_and_says_who_began_it() -> None:
+    store = Begun().store
+    task = store.begin(Beginner(agent="alice", mode="direct", client="editor 1", protocol="2026-07-28"))
+    assert task.id not in task.episode.id
+    assert task.id.partition("_")[2] not in task.episode.id
+    episode = task.episode
+    assert (episode.agent, episode.mode, episode.client, episode.protocol) == (
+        "alice",
+        "direct",
+        "editor 1",
+        "2026-07-28",
+    )
+
+
+def test_the_end_of_an_episode_is_told_after_its_last_call() -> None:
+    begun = Begun()
+    task = begun.store.begin(ALICE)
+    begun.store.hold(task)
+    begun.store.hold(task)
+    begun.store.finish(task, EndReason.FINISHED, "done", "42")
+    begun.store.release(task)
+    assert begun.ended == [task.id]
+    assert begun.endings == []
+    begun.store.release(task)
+    (ending,) = begun.endings
+    assert (ending.episode, ending.reason, ending.outcome, ending.answer) == (
+        task.episode, EndReason.FINISHED, "done", "42",
+    )  # fmt: skip
+
+
+def test_a_task_with_a_call_under_way_is_not_idle() -> None:
+    begun = Begun()
+    task = begun.store.begin(ALICE)
+    begun.store.hold(task)
+    begun.clock.now = IDLE_S + 1
+    begun.store.forget_idle()
+    assert begun.ended == []
+    begun.store.release(task)
+    begun.clock.now += IDLE_S + 1
+    begun.store.forget_idle()
+    assert [ending.reason for ending in begun.endings] == [EndReason.IDLE]
+
+
+def test_without_session_and_id_a_silence_parts_the_tasks_of_a_credential() -> None:
+    begun = Begun()
+    first = begun.store.implied(ALICE)
+    begun.clock.now = GAP_S
+    assert begun.store.implied(ALICE) is first
+    assert begun.store.implied(BOB) is not first
+    assert begun.store.implied(Beginner(agent="alice", mode="direct")) is not first
+    begun.clock.now += GAP_S + 1
+    second = begun.store.implied(ALICE)
+    assert second is not first
+    assert first.id in begun.ended
+    begun.store.finish(second, EndReason.FINISHED)
+    assert begun.store.implied(ALICE) is not second
+
+
+def test_what_a_server_that_is_not_logged_in_full_was_asked_for_marks_the_rest_of_the_task() -> None:
+    task = Begun().store.begin(ALICE)
+    task.touched(Level.FULL)
+    assert task.level is Level.FULL
+    task.touched(Level.OFF)
+    assert task.level is Level.METADATA
+    task.touched(Level.FULL)
+    assert task.level is Level.METADATA
+
+
+def test_all_running_tasks_end_with_the_gateway() -> None:
+    begun = Begun()
+    tasks = [begun.store.begin(ALICE), begun.store.begin(BOB)]
+    begun.store.finish_all(EndReason.SHUTDOWN)
+    assert begun.ended == [task.id for task in tasks]
+    assert {ending.reason for ending in begun.endings} == {EndReason.SHUTDOWN}
+    assert begun.store.running == ()

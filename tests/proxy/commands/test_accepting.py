@@ -181,7 +181,7 @@ async def test_a_gateway_that_serves_takes_over_what_is_accepted(config: Path, t
         await gateway.pool.refresh("one")
 
         record = gateway.catalog.tool("two.grow")
-        await app.calls.call(record, {}, Caller(agent="local", origin=agent()))
+        await app.service.calls.call(record, {}, Caller(agent="local", origin=agent()))
         await until(lambda: "two.grown_1" in gateway.catalog.refused)
         assert (await anyio.to_thread.run_sync(run, "accept", "two.grown_1")).exit_code == 0
         await until(lambda: "two.grown_1" in gateway.catalog.tools)

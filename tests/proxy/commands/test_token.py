@@ -74,3 +74,26 @@ def test_mistakes_are_configuration_errors_for_the_root_to_print(store: TokenSto
     assert isinstance(_run("create", "alice").exception, ConfigurationError)
     assert isinstance(_run("revoke", "bob").exception, ConfigurationError)
     assert _run("create", "bob", "--expires-days", "0").exit_code == 2
+
+
+def test_scopes_and_servers_are_taken_and_listed(store: TokenStore) -> None:
+    assert _run("create", "eve", "--scope", "view", "--scope", "label").exit_code == 0
+    assert _run("create", "ci", "--server", "github", "--server", "odd [name]\u202e").exit_code == 0
+    listed = {one["label"]: one for one in json.loads(_run("list", "--json").stdout)}
+    assert (listed["eve"]["scopes"], listed["eve"]["servers"]) == (["label", "view"], None)
+    assert (listed["ci"]["scopes"], listed["ci"]["servers"]) == (["agent"], ["github", "odd [name]\u202e"])
+    shown = " ".join(_run("list").stdout.split())
+    assert "label, view" in shown
+    assert "\u202e" not in shown
+
+
+def test_a_note_says_what_the_token_is_for(store: TokenStore) -> None:
+    assert "Authorization: Bearer" in _run("create", "ci").stderr
+    assert "/ui" in _run("create", "eve", "--scope", "admin").stderr
+
+
+def test_scopes_that_do_not_exist_or_go_ill_together_are_refused(store: TokenStore) -> None:
+    assert _run("create", "eve", "--scope", "root").exit_code == 2
+    assert isinstance(_run("create", "eve", "--scope", "agent", "--scope", "view").exception, ConfigurationError)
+    assert isinstance(_run("create", "eve", "--scope", "view", "--server", "github").exception, ConfigurationError)
+    assert store.empty

@@ -15,7 +15,7 @@ import pytest
 from proxy.app import App, build
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
-from proxy.store.recorder import Step
+from proxy.store.recorder import Ending, Step
 
 LISTED_WITHIN_S = 30
 
@@ -25,9 +25,13 @@ class Steps:
     """Keeps what was recorded."""
 
     all: list[Step] = field(default_factory=list)
+    endings: list[Ending] = field(default_factory=list)
 
     def record(self, step: Step) -> None:
         self.all.append(step)
+
+    def end(self, ending: Ending) -> None:
+        self.endings.append(ending)
 
     @property
     def last(self) -> Step:

@@ -113,7 +113,7 @@ async def test_a_client_with_an_access_token_works_and_is_named(
     async with serving(tmp_path, {"tools": entry("echo")}, trusting(issuer, "mcp")) as (url, steps):
         async with agent(url, issuer.token("alice", aud=url, scope="mcp"), era) as client:
             assert await call(client, "call_tool", tool="tools.echo", arguments={"text": "hi"}) == "hi"
-        assert steps.last.agent == f"{issuer.url} editor alice"
+        assert steps.last.episode.agent == f"{issuer.url} editor alice"
         only = issuer.token("alice", aud=f"{url}/tools", scope="mcp")
         async with agent(f"{url}/tools", only, era) as client:
             assert await call(client, "echo", text="hi") == "hi"
@@ -175,10 +175,10 @@ async def test_a_session_ends_with_the_token(tmp_path: Path, issuer: LoopbackIss
 
 
 async def test_a_task_of_another_agent_is_unknown(tmp_path: Path, issuer: LoopbackIssuer) -> None:
-    async with serving(tmp_path, {"tools": entry("echo")}, trusting(issuer)) as (url, steps):
+    async with serving(tmp_path, {"tools": entry("echo")}, trusting(issuer)) as (url, _):
         async with agent(url, issuer.token("alice", aud=url)) as alice, agent(url, issuer.token("bob", aud=url)) as bob:
-            await call(alice, "search_tools", query="echo")
-            task = steps.last.task_id
+            begun = await call(alice, "search_tools", query="echo")
+            task = begun.partition("[task_id: ")[2].partition(";")[0]
             assert task
             assert f"no running task '{task}'" in await call(bob, "finish_task", task_id=task, outcome="done")
             assert f"Task {task} is closed" in await call(alice, "finish_task", task_id=task, outcome="done")
@@ -240,7 +240,7 @@ async def test_the_sdks_client_finds_the_issuer_by_itself(tmp_path: Path, issuer
         ):
             tool = "echo" if path else "list_servers"
             assert await call(client, tool, **({"text": "hi"} if path else {}))
-        assert steps.last.agent == f"{issuer.url} registered alice"
+        assert steps.last.episode.agent == f"{issuer.url} registered alice"
     assert parse_qs(urlsplit(came_back[0]).query)["code"]
     assert remembered.tokens is not None
 

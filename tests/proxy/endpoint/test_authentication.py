@@ -13,7 +13,8 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
-from proxy.endpoint.authentication import UNAUTHORIZED, BearerGate, agent_label
+from proxy.endpoint.authentication import UNAUTHORIZED, BearerGate, agent_label, agent_servers
+from proxy.endpoint.tokens import Scope as TokenScope
 from proxy.endpoint.tokens import TokenStore
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +49,32 @@ async def test_a_good_token_gives_its_label(tokens: TokenStore, required: bool) 
     async with _client(BearerGate(_who, tokens, required)) as http:
         assert (await http.get("/", headers=_bearer(secret))).json() == ["alice", True]
         assert (await http.get("/", headers={"Authorization": f"bearer  {secret}"})).json() == ["alice", True]
+
+
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("scope", [TokenScope.VIEW, TokenScope.LABEL, TokenScope.ADMIN])
+async def test_a_token_of_a_person_calls_no_tools(tokens: TokenStore, required: bool, scope: TokenScope) -> None:
+    secret = tokens.create("eve", None, [scope])
+    async with _client(BearerGate(_who, tokens, required)) as http:
+        answer = await http.get("/", headers=_bearer(secret))
+    assert answer.status_code == 403
+    assert answer.headers["www-authenticate"] == 'Bearer error="insufficient_scope"'
+    assert "not for agents" in answer.json()["error"]["message"]
+
+
+async def test_the_servers_of_a_token_come_with_its_request(tokens: TokenStore) -> None:
+    async def servers(scope: Scope, receive: Receive, send: Send) -> None:
+        held = agent_servers(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        body = json.dumps(None if held is None else sorted(held)).encode()
+        await send({"type": "http.response.body", "body": body})
+
+    held, free = tokens.create("held", None, servers=["mail", "github"]), tokens.create("free", None)
+    async with _client(BearerGate(servers, tokens, required=False)) as http:
+        assert (await http.get("/", headers=_bearer(held))).json() == ["github", "mail"]
+        assert (await http.get("/", headers=_bearer(free))).json() is None
+        assert (await http.get("/")).json() is None
+    assert agent_servers({"type": "http"}) is None
 
 
 async def test_a_required_token_that_is_missing_is_asked_for(tokens: TokenStore) -> None:

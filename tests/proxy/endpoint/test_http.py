@@ -22,6 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from proxy.app import App, build
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError
+from proxy.sandbox.base import Backend
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
 from proxy.store.recorder import Outcome
@@ -45,12 +46,14 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
 @asynccontextmanager
-async def serving(folder: Path, servers: dict[str, Any], **changed: Any) -> AsyncGenerator[tuple[str, App, Steps]]:
+async def serving(
+    folder: Path, servers: dict[str, Any], *, backend: Backend | None = None, **changed: Any
+) -> AsyncGenerator[tuple[str, App, Steps]]:
     """The gateway on a loopback port of this process; yields its base URL."""
     settings = Settings(config=folder / "mcp.json", state_dir=folder / "state", cache_dir=folder / "cache", **changed)
     steps = Steps()
     configuration = parse({"mcpServers": servers}, os.environ)
-    app = build(settings, os.environ, configuration=configuration, recorders=(steps,))
+    app = build(settings, os.environ, configuration=configuration, recorders=(steps,), backend=backend)
     listener = socket.create_server(("127.0.0.1", 0))
     server = InProcessUvicorn(uvicorn.Config(app.http, log_config=None, lifespan="on"))
     async with anyio.create_task_group() as tasks:
@@ -209,7 +212,7 @@ async def test_off_loopback_a_token_is_required_and_names_the_agent(tmp_path: Pa
             Client(streamable_http_client(f"{base}/mcp", http_client=http)) as client,
         ):
             await client.call_tool("list_servers", {})
-        assert steps.last.agent == "alice"
+        assert steps.last.episode.agent == "alice"
 
 
 def test_off_loopback_without_any_token_the_gateway_does_not_start(tmp_path: Path) -> None:

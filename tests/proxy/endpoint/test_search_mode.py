@@ -198,7 +198,7 @@ async def test_a_session_has_one_task_until_it_is_finished(start_gateway: StartG
             await ask(client, "search_tools", query="echo")
         await ask(client, "finish_task", outcome="done")
         await ask(client, "search_tools", query="echo")
-        tasks = [step.task_id for step in running.steps.all]
+        tasks = [step.episode.id for step in running.steps.all]
         assert tasks[0] == tasks[1] == tasks[2] != tasks[3]
 
 
@@ -209,7 +209,7 @@ async def test_a_sessionless_agent_keeps_its_task_by_id(start_gateway: StartGate
         assert task is not None
         again, _ = await ask(client, "search_tools", query="echo", task_id=task[1])
         assert "task_id" not in again
-        assert {step.task_id for step in running.steps.all} == {task[1]}
+        assert len({step.episode.id for step in running.steps.all}) == 1
         unknown, failed = await ask(client, "search_tools", query="echo", task_id="t0_000000000000000000000000")
         assert failed
         assert "no running task" in unknown

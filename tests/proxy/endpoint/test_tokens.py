@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.endpoint.tokens import TokenStore
+from proxy.endpoint.tokens import Scope, TokenStore
 from proxy.errors import ConfigurationError
 
 
@@ -135,3 +135,85 @@ def test_tokens_made_by_several_processes_at_once_are_all_kept(tmp_path: Path) -
         worker.join(30)
         assert worker.exitcode == 0
     assert sorted(info.label for info in TokenStore(path).list()) == labels
+
+
+def test_a_token_is_an_agents_unless_it_is_said_otherwise(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path / "tokens.json")
+    store.create("alice", None)
+    (info,) = store.list()
+    assert (info.scopes, info.servers) == ((Scope.AGENT,), None)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "allowed"),
+    [
+        ([Scope.AGENT], {Scope.AGENT}),
+        ([Scope.VIEW], {Scope.VIEW}),
+        ([Scope.LABEL], {Scope.LABEL}),
+        ([Scope.LABEL, Scope.VIEW], {Scope.LABEL, Scope.VIEW}),
+        ([Scope.ADMIN], {Scope.ADMIN, Scope.VIEW, Scope.LABEL}),
+    ],
+)
+def test_a_scope_allows_what_it_stands_for_and_no_more(
+    tmp_path: Path, scopes: list[Scope], allowed: set[Scope]
+) -> None:
+    secret = TokenStore(tmp_path / "tokens.json").create("alice", None, scopes)
+    info = TokenStore(tmp_path / "tokens.json").verify(secret)
+    assert info is not None
+    assert {scope for scope in Scope if info.allows(scope)} == allowed
+
+
+def test_servers_of_an_agent_are_kept_in_the_file(tmp_path: Path) -> None:
+    TokenStore(tmp_path / "tokens.json").create("alice", None, servers=["mail", "github", "mail"])
+    (info,) = TokenStore(tmp_path / "tokens.json").list()
+    assert info.servers == ("github", "mail")
+
+
+@pytest.mark.parametrize(
+    ("scopes", "servers", "said"),
+    [
+        ([], None, "needs a scope"),
+        ([Scope.AGENT, Scope.VIEW], None, "two tokens"),
+        ([Scope.ADMIN, Scope.AGENT], None, "two tokens"),
+        ([Scope.VIEW], ["github"], "leave --server out"),
+        ([Scope.AGENT], [""], "has a name"),
+    ],
+)
+def test_scopes_that_go_ill_together_are_refused(
+    tmp_path: Path, scopes: list[Scope], servers: list[str] | None, said: str
+) -> None:
+    store = TokenStore(tmp_path / "tokens.json")
+    with pytest.raises(ConfigurationError, match=said):
+        store.create("alice", None, scopes, servers)
+    assert store.empty
+
+
+def test_a_file_from_before_there_were_scopes_is_told_from_a_damaged_one(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text('{"ab": {"label": "alice", "created_at": "2026-01-01T00:00:00+00:00", "expires_at": null}}')
+    with pytest.raises(ConfigurationError, match=r"before tokens had scopes.*make new tokens"):
+        TokenStore(path).list()
+    path.write_text(path.read_text().replace('"label": "alice"', '"label": 3'))
+    with pytest.raises(ConfigurationError, match="damaged"):
+        TokenStore(path).list()
+
+
+def test_a_token_is_found_by_its_label_while_it_is_valid_and_is_another_one_when_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    store = TokenStore(path)
+    assert store.labelled("alice") is None
+    store.create("alice", 1)
+    first = store.labelled("alice")
+    assert first is not None
+    assert first[0].label == "alice"
+    store.revoke("alice")
+    assert store.labelled("alice") is None
+    store.create("alice", 1)
+    second = store.labelled("alice")
+    assert second is not None
+    assert second[1] != first[1]
+    entries = json.loads(path.read_text())
+    for entry in entries.values():
+        entry["expires_at"] = "2020-01-01T00:00:00+00:00"
+    path.write_text(json.dumps(entries))
+    assert store.labelled("alice") is None

@@ -22,13 +22,15 @@ from proxy.metatools.attachments import Attachments
 from proxy.metatools.base import Caller, Request
 from proxy.metatools.calling import Answers
 from proxy.metatools.code_calls import CodeCalls, Means, _origin_in_code, _takes_null, _without_nulls
+from proxy.metatools.steps import Steps
 from proxy.sandbox.base import Limits, Reply, RunResult, Status
 from proxy.servers.peer import ANSWER_WITHIN_S
-from proxy.store.recorder import Outcome
+from proxy.store.recorder import Level, Outcome
 from proxy.tasks import Task
 from tests.fixtures import plain
 from tests.fixtures.origins import agent as origin
 from tests.fixtures.running import Restartable, entry
+from tests.fixtures.steps import an_episode
 from tests.fixtures.threads import ThreadInterpreter
 from tests.proxy.metatools.conftest import Coding, StartCoding, run
 
@@ -43,8 +45,8 @@ async def test_every_call_is_a_step_with_the_run_as_its_parent(start_coding: Sta
         ran = await run(client, code)
     (whole,) = coding.runs
     assert "; 3 tool calls;" in ran.status
-    assert [(step.parent, step.task_id, step.agent) for step in coding.calls] == [
-        (whole.id, whole.task_id, "local")
+    assert [(step.parent, step.episode.id, step.episode.agent) for step in coding.calls] == [
+        (whole.id, whole.episode.id, "local")
     ] * 3
     assert [(step.name, step.server, step.tool, step.outcome) for step in coding.calls] == [
         ("tools.add", "tools", "add", Outcome.OK),
@@ -133,15 +135,15 @@ def start_calls(start_coding: StartCoding) -> Callable[..., AbstractAsyncContext
             gateway = coding.app.gateway
             means = Means(
                 gateway=gateway,
-                caller=coding.app.calls,
+                caller=coding.app.service.calls,
                 answers=Answers(gateway, Shapes(coding.folder / "shapes")),
                 attachments=Attachments(1_000),
-                recorders=(coding.steps,),
+                steps=Steps(gateway, (coding.steps,), Level.FULL),
                 limits=Limits(),
                 wait_s=1.0,
             )
             agent = Caller(agent="local", origin=origin(), **caller)
-            yield coding, CodeCalls(means, Request(Task("t0_1", "local", 0.0), agent, {}))
+            yield coding, CodeCalls(means, Request(Task("t0_1", "local", 0.0, an_episode()), agent, {}))
 
     return start
 

@@ -24,6 +24,7 @@ from proxy.servers.transports import open_transport
 from proxy.tasks import Task
 from tests.fixtures.origins import agent
 from tests.fixtures.running import dead_port_entry, entry
+from tests.fixtures.steps import an_episode
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 30.0
@@ -50,7 +51,7 @@ async def ask(metatool: MetaTool, **arguments: Any) -> tuple[list[str], bool]:
 
     caller = Caller(agent="local", origin=agent())
     with anyio.fail_after(LIMIT_S):
-        result = await metatool.run(Request(Task("t0_1", "local", 0.0), caller, arguments))
+        result = await metatool.run(Request(Task("t0_1", "local", 0.0, an_episode()), caller, arguments))
     return result["content"][0]["text"].split("\n"), result.get("isError", False)
 
 

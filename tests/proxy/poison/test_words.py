@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +22,9 @@ from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.permission import Permissions
 from proxy.servers.pins import PinStore
 from proxy.servers.review import Reviewer, findings
-from proxy.store.recorder import LogRecorder, Outcome, Step
+from proxy.store.recorder import LogRecorder
 from tests.fixtures.poisoned import EVERYONE, POISONED, Said
+from tests.fixtures.steps import a_call, a_step
 from tests.proxy.poison.conftest import StartKnowing, entries, remember, unseen
 
 LIMIT_S = 30.0
@@ -94,10 +94,7 @@ async def test_log_lines_are_one_visible_line_each_and_report_look_alikes(
 
 def test_a_step_s_log_line_shows_every_character(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    step = Step(
-        task_id="t", agent="local", mode="server", name="a\x9b31m\u202e", arguments=None, outcome=Outcome.TOOL_ERROR,
-        started_at=datetime.now(UTC), duration_ms=1.0, tool="\u200b\n", error="\u2028\x1b[2J",
-    )  # fmt: skip
+    step = a_step(name="a\x9b31m\u202e", call=a_call(tool="\u200b\n"), error="\u2028\x1b[2J")
     LogRecorder().record(step)
     assert one_visible_line(caplog.messages[0])
     assert json.loads(caplog.messages[0])["error"] == step.error

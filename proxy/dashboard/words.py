@@ -1,0 +1,42 @@
+"""JSON values of agents and servers as text to be read.
+
+Above: timeline.py. Below: nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+LINE_CHARS = 100
+"""JSON up to this stays on one line."""
+
+
+def said(result: Any) -> str:
+    """The words of a tool's result; JSON where it has none."""
+    content = as_object(result).get("content")
+    if not isinstance(content, list) or not content:
+        return result if isinstance(result, str) else pretty(result)
+    return "\n".join(_block(as_object(block), block) for block in cast("list[Any]", content))
+
+
+def pretty(value: Any) -> str:
+    """JSON to be read."""
+    line = json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= LINE_CHARS else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _block(block: Mapping[str, Any], whole: Any) -> str:
+    text = block.get("text")
+    if isinstance(text, str):
+        return text
+    data = block.get("data")
+    if isinstance(data, str):
+        return f"[{block.get('type')}, {block.get('mimeType')}: {len(data):,} characters in base64]"
+    return pretty(whole)
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
