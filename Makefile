@@ -13,7 +13,7 @@ BIN    := .venv/bin
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs soak attack conformance clean
+.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store kill soak attack conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,12 @@ bench-sandbox: .venv/.bench $(OUT) ## what code in containers costs, and what it
 
 bench-stubs: .venv/.bench $(OUT) ## all tools of a catalogue as Python stubs: valid, exact and short
 	$(BIN)/python -m bench stubs --json $(OUT)/stubs.json $(ARGS)
+
+bench-store: .venv/.bench $(OUT) ## what logging costs a call; a million steps written and read; page times
+	$(BIN)/python -m bench store --json $(OUT)/store.json $(ARGS)
+
+kill: .venv/.bench ## 20 rounds of 2,000 calls with kill -9, on both databases
+	KILL_ROUNDS=20 KILL_CALLS=2000 $(BIN)/python -m pytest tests/kill -q -s
 
 soak: .venv/.bench $(OUT) ## ten minutes: 200 agents, 8 servers, one killed every 20 s
 	$(BIN)/python -m bench soak --json $(OUT)/soak.json $(ARGS)

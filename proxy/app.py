@@ -59,6 +59,8 @@ from proxy.servers.watch import watch
 from proxy.service import Service
 from proxy.settings import Settings, check_sandbox
 from proxy.store.recorder import Level, LogRecorder, Recorder
+from proxy.store.redaction import Redactor
+from proxy.store.redaction_key import redaction_key
 from proxy.tasks import TaskStore
 
 logger = logging.getLogger("toolatlas.app")
@@ -117,7 +119,7 @@ def build(
     environ: Mapping[str, str],
     *,
     configuration: Configuration | None = None,
-    recorders: Sequence[Recorder] = (LogRecorder(),),
+    recorders: Sequence[Recorder] | None = None,
     transport: OpenTransport | None = None,
     backend: Backend | None = None,
     traces: Traces | None = None,
@@ -143,12 +145,15 @@ def build(
     listings = ListingCache(settings.cache_dir / "listings")
     gateway = Gateway(listings, transport, LexicalRouter, pins, roots=not settings.guarded)
     interpreters = None if backend is None else Interpreters(backend)
+    key = redaction_key(settings.state_dir, environ)
+    if recorders is None:
+        recorders = (LogRecorder(Redactor(key, settings.redact).text),)
     # The log needs the service for what agents are told first, so its recorder joins the others last.
     recorders = list(recorders)
     service = Service(settings, gateway, recorders, interpreters)
     logbook = None
     if settings.database is not None:
-        logbook = Logbook(settings.database, settings, environ, gateway, service.introduced)
+        logbook = Logbook(settings.database, settings, key, gateway, service.introduced)
         recorders.append(logbook.recorder)
 
     def agent_of(context: ServerRequestContext[Any, Any]) -> str:
@@ -191,7 +196,7 @@ def build(
         service.steps.observers.append(StepSpans(traces.tracer, metatools))
         # In place of the SDK's own, which stands there by itself.
         server.middleware[0] = TracedRequests(traces.tracer)
-    dashboard = None if logbook is None else _dashboard(logbook, gateway, tokens, settings, security)
+    dashboard = None if logbook is None else _dashboard(logbook, gateway, tokens, settings, security, key)
     guard = _guard(tokens, settings, security) if dashboard is None else dashboard.guard
     pages = (metrics_route(registry, guard), *(() if dashboard is None else dashboard.routes))
     http = build_http(gateway, server, tokens, settings, security, life, activity, resource_server, pages)
@@ -223,9 +228,10 @@ def _dashboard(
     tokens: TokenStore,
     settings: Settings,
     security: TransportSecuritySettings,
+    key: bytes,
 ) -> Dashboard:
     servers = partial(_server_lines, gateway)
-    return build_dashboard(logbook.database, tokens, servers, settings, security, logbook.key)
+    return build_dashboard(logbook.database, tokens, servers, settings, security, key)
 
 
 def _guard(tokens: TokenStore, settings: Settings, security: TransportSecuritySettings) -> Guard:

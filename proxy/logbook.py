@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -23,7 +23,6 @@ from proxy.store.deletions import deletions_since
 from proxy.store.notice import first_start_notice, notice_due
 from proxy.store.recorder import EndReason
 from proxy.store.recording import StoreRecorder
-from proxy.store.redaction_key import redaction_key
 from proxy.store.retention import prune
 from proxy.store.snapshots import CatalogView
 
@@ -39,14 +38,11 @@ class Logbook:
     """The recorder of a gateway and the database that it writes.
 
     Raises:
-        ConfigurationError: The database's address, a pattern or the key cannot be used.
+        ConfigurationError: The database's address or a pattern cannot be used.
     """
 
-    def __init__(
-        self, url: str, settings: Settings, environ: Mapping[str, str], gateway: Gateway, introduce: Introduce
-    ) -> None:
-        """`introduce` gives the search mode of an earlier catalogue."""
-        self.key = redaction_key(settings.state_dir, environ)
+    def __init__(self, url: str, settings: Settings, key: bytes, gateway: Gateway, introduce: Introduce) -> None:
+        """`key` is that of redaction; `introduce` gives the search mode of an earlier catalogue."""
         self.database = Database(url)
         self._gateway = gateway
         self._introduce = introduce
@@ -58,7 +54,7 @@ class Logbook:
             url,
             replica=settings.replica,
             version=__version__,
-            key=self.key,
+            key=key,
             patterns=settings.redact,
             catalogue=self._view,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -183,11 +184,19 @@ class Recorder(Protocol):
 
 
 class LogRecorder:
-    """Writes one JSON line a step to the `toolatlas.steps` logger: names and outcome, never arguments or results."""
+    """Writes one JSON line a step to the `toolatlas.steps` logger: names and outcome, never arguments or results.
+
+    Args:
+        redact: Given an episode's id and a text, the text without what looks like a secret.
+    """
+
+    def __init__(self, redact: Callable[[str, str], str]) -> None:
+        self._redact = redact
 
     def record(self, step: Step) -> None:
         if not logger.isEnabledFor(logging.INFO):
             return
+        failed = step.outcome is not Outcome.OK
         line = {
             "event": "step",
             "id": step.id,
@@ -196,14 +205,21 @@ class LogRecorder:
             "episode": step.episode.id,
             "agent": step.episode.agent,
             "mode": step.mode,
-            "name": step.name,
+            # A name that means nothing may be anything that an agent said.
+            "name": self._redact(step.episode.id, step.name) if failed else step.name,
             "server": step.server,
             "tool": step.tool,
             "outcome": step.outcome.value,
             "ms": round(step.duration_ms, 2),
-            "error": step.error,
+            "error": self._error(step),
         }
         logger.info(_visible(_ENCODER.encode(line)))
+
+    def _error(self, step: Step) -> str | None:
+        """An error may quote what was sent and what came back."""
+        if step.error is None or step.level is not Level.FULL:
+            return None
+        return self._redact(step.episode.id, step.error)
 
     def end(self, ending: Ending) -> None:
         logger.debug("episode %s ended: %s", ending.episode.id, ending.reason)

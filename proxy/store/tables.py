@@ -109,7 +109,7 @@ class StreamRow(Base):
 
 
 class GapRow(Base):
-    """Numbers of a stream that never became durable: a gateway was killed, or more came than could be taken."""
+    """Numbers of a stream that are in no table, and why."""
 
     __tablename__ = "gaps"
 
@@ -117,7 +117,7 @@ class GapRow(Base):
     first_seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     last_seq: Mapped[int] = mapped_column(BigInteger)
     reason: Mapped[str] = mapped_column(String(32))
-    """`killed` or `overload`."""
+    """`killed`, `overload`, `damaged` (lost within the journal) or `refused` (the database will never take it)."""
     reported_at: Mapped[datetime]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 from opentelemetry import trace
@@ -17,7 +20,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from proxy.observing.exporting import END_S, configured
 from tests.fixtures.running import entry, free_port
-from tests.proxy.observing.conftest import WITHIN_S, Observe
+from tests.fixtures.served import served
+from tests.proxy.observing.conftest import WITHIN_S, Observe, Samples
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +185,7 @@ def test_what_cannot_be_used_of_the_environment_is_told_and_stops_nothing(
 def test_without_the_extra_there_is_one_line_that_says_how_to_get_it(
     wanted: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     assert configured(wanted(TRACES_EXPORTER="otlp"), replica="0") is None
     assert "pip install 'toolatlas[observability]'" in caplog.text
     assert len(caplog.records) == 1
@@ -191,3 +195,18 @@ async def test_nothing_is_set_for_other_libraries_of_the_process(observe: Observ
     with collector(answering=True) as taker:
         await one_call(observe, wanted(EXPORTER_OTLP_ENDPOINT=taker.url))
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+async def test_a_gateway_in_a_process_of_its_own_exports_and_is_scraped(tmp_path: Path, wanted: Any) -> None:
+    with collector(answering=True) as taker:
+        wanted(EXPORTER_OTLP_ENDPOINT=taker.url)
+        with served(tmp_path) as gateway:
+            async with Client(gateway.gateway, mode="legacy") as client:
+                with anyio.fail_after(WITHIN_S):
+                    await client.call_tool("call_tool", {"tool": "plain.add", "arguments": {"a": 1, "b": 2}})
+            scraped = httpx2.get(gateway.gateway.removesuffix("/mcp") + "/metrics", timeout=WITHIN_S)
+        spans = taker.spans()
+    found = Samples(scraped.text)
+    assert found.value("toolatlas_calls_total", server="plain", tool="add", outcome="ok") == 1
+    assert found.value("toolatlas_log_assigned_total") == 1
+    assert {"tools/call call_tool", "tools/call add"} <= spans.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from mcp import Client
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.endpoint.tokens import Scope, TokenStore
 from proxy.observing.metrics import OTHER, MetricsRecorder
 from proxy.sandbox.embedded import EmbeddedBackend
 from proxy.sandbox.limits import limits_of
-from proxy.store.recorder import Level, Outcome
+from proxy.store.recorder import Ending, Level, Outcome, Step
 from tests.fixtures.raw_agent import LEGACY, raw_agent
 from tests.fixtures.running import dead_port_entry, entry
 from tests.fixtures.steps import a_call, a_step
@@ -225,3 +227,54 @@ async def test_two_gateways_in_one_process_count_apart(observe: Observe) -> None
             await call(client, "list_servers")
         assert (await one.samples()).value("toolatlas_steps_total") == 1
         assert (await other.samples()).value("toolatlas_steps_total") == 0
+
+
+async def test_the_documentation_names_every_metric_with_its_labels_and_no_other(
+    observe: Observe, tmp_path: Path
+) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "observability.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(toolatlas_\w+)` \| (\w+) \|([^|]*)\|", text, re.MULTILINE)
+    documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    async with observe({"tools": entry("echo")}, database=f"sqlite:///{tmp_path / 'log.db'}") as gateway:
+        async with Client(gateway.app.server, mode="legacy") as client:
+            await call(client, "search_tools", query="add")
+            await call(client, "call_tool", tool="tools.add", arguments={"a": 1, "b": 2})
+            await call(client, "finish_task", outcome="done")
+        found = await gateway.samples()
+    told: dict[str, tuple[str, set[str]]] = {}
+    for family in text_string_to_metric_families(found.text):
+        if family.name.startswith("toolatlas_") and not family.name.endswith("_created"):
+            suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+            kind = "info" if family.name.endswith("_info") else family.type
+            labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+            told[family.name + suffix] = (kind, labels)
+    assert told == documented
+    alerts = text[text.index("## Alerts") : text.index("## Traces")]
+    for name in re.findall(r"toolatlas_\w+", alerts):
+        assert name.removesuffix("_bucket") in documented
+
+
+async def test_of_what_is_not_logged_an_observer_learns_no_contents(observe: Observe) -> None:
+    kept: list[Step] = []
+
+    class Keeping:
+        def record(self, step: Step) -> None:
+            kept.append(step)
+
+        def end(self, ending: Ending) -> None:
+            pass
+
+    async with observe({"tools": entry("echo")}, log=Level.OFF) as gateway:
+        gateway.app.service.steps.observers.append(Keeping())
+        async with Client(gateway.app.server, mode="legacy") as client:
+            await call(client, "search_tools", query="hunter2", task="hunter2")
+            await call(client, "call_tool", tool="tools.echo", arguments={"text": "hunter2"})
+            await call(client, "call_tool", tool="tools.hunter2", arguments={})
+    assert [(step.name, step.outcome) for step in kept] == [
+        ("search_tools", Outcome.OK),
+        ("call_tool", Outcome.OK),
+        ("call_tool", Outcome.INVALID_ARGUMENTS),
+    ]
+    assert kept[1].server == "tools"
+    assert "hunter2" not in str(kept)
+    assert "echo" not in str(kept)

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from proxy.store.recorder import LogRecorder, Outcome, Step
+from proxy.store.recorder import Level, LogRecorder, Outcome, Step
 from tests.fixtures.steps import a_step
 
 SECRET = "hunter2"
@@ -30,7 +30,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_a_step_is_one_json_line_with_its_outcome(lines: pytest.LogCaptureFixture, outcome: Outcome) -> None:
-    LogRecorder().record(step(outcome))
+    LogRecorder(unchanged).record(step(outcome))
     (line,) = lines.messages
     assert json.loads(line) == {
         "event": "step",
@@ -50,13 +50,13 @@ def test_a_step_is_one_json_line_with_its_outcome(lines: pytest.LogCaptureFixtur
 
 
 def test_neither_arguments_nor_results_are_written(lines: pytest.LogCaptureFixture) -> None:
-    LogRecorder().record(step(Outcome.OK))
+    LogRecorder(unchanged).record(step(Outcome.OK))
     assert len(lines.messages) == 1
     assert SECRET not in lines.text
 
 
 def test_line_breaks_and_letters_of_an_error_stay_on_one_line(lines: pytest.LogCaptureFixture) -> None:
-    LogRecorder().record(step(Outcome.SERVER_DOWN, error='größer\n"worse"'))
+    LogRecorder(unchanged).record(step(Outcome.SERVER_DOWN, error='größer\n"worse"'))
     (line,) = lines.messages
     assert "\n" not in line
     assert "größer" in line
@@ -65,5 +65,21 @@ def test_line_breaks_and_letters_of_an_error_stay_on_one_line(lines: pytest.LogC
 
 def test_a_logger_that_is_turned_down_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "toolatlas.steps")
-    LogRecorder().record(step(Outcome.OK))
+    LogRecorder(unchanged).record(step(Outcome.OK))
     assert not caplog.messages
+
+
+def test_the_words_of_an_error_and_of_a_name_that_failed_are_redacted(lines: pytest.LogCaptureFixture) -> None:
+    recorder = LogRecorder(lambda episode_id, text: text.replace(SECRET, f"[{episode_id}]"))
+    recorder.record(a_step(name=SECRET, outcome=Outcome.INVALID_ARGUMENTS, error=f"no tool {SECRET}", call=None))
+    line = json.loads(lines.messages[0])
+    assert (line["name"], line["error"]) == ("[e_1]", "no tool [e_1]")
+
+
+def test_the_error_of_a_step_without_contents_is_not_written(lines: pytest.LogCaptureFixture) -> None:
+    LogRecorder(unchanged).record(a_step(outcome=Outcome.TOOL_ERROR, error="private", level=Level.METADATA))
+    assert json.loads(lines.messages[0])["error"] is None
+
+
+def unchanged(episode_id: str, text: str) -> str:
+    return text

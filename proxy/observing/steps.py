@@ -1,0 +1,71 @@
+"""Tells the span of a request what the request came to, once its step is finished.
+
+Above: app.py, which has every step told to it. Below: requests.py, whose span is current where a step is recorded.
+"""
+
+from __future__ import annotations
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Tracer
+
+from proxy.observing import spans
+from proxy.store.recorder import Ending, Level, Outcome, Step
+
+REFUSED = frozenset({Outcome.DENIED, Outcome.INVALID_ARGUMENTS})
+"""What never reached a server, and so has no span of servers.py."""
+NANOSECONDS = 1_000_000_000
+
+
+class StepSpans:
+    """An observer of steps (proxy/metatools/steps.py). Of a step at level `off` it is told neither tool nor name."""
+
+    def __init__(self, tracer: Tracer, metatools: frozenset[str]) -> None:
+        """`metatools`: their names; another that an agent calls in search mode may be anything."""
+        self._tracer = tracer
+        self._metatools = metatools
+
+    def record(self, step: Step) -> None:
+        if step.parent is not None:
+            if step.outcome in REFUSED:
+                self._refused(step)
+            return
+        span = trace.get_current_span()
+        # A call that was given up ends after its request.
+        if span.is_recording():
+            if (name := self._name(step)) is not None:
+                span.update_name(f"{spans.CALL} {name}")
+                span.set_attribute(spans.TOOL, name)
+            _tell(span, step)
+
+    def end(self, ending: Ending) -> None:
+        pass
+
+    def _refused(self, step: Step) -> None:
+        """A call of code that its run's span would otherwise not show."""
+        tool = step.call.written if step.call is not None else ""
+        begin = int(step.started_at.timestamp() * NANOSECONDS)
+        span = self._tracer.start_span(
+            f"{spans.EXECUTE_TOOL} {tool}" if tool else spans.EXECUTE_TOOL,
+            kind=SpanKind.INTERNAL,
+            attributes={spans.OPERATION: spans.EXECUTE_TOOL} | ({spans.TOOL: tool} if tool else {}),
+            start_time=begin,
+        )
+        _tell(span, step)
+        spans.fail(span, step.outcome.value)
+        span.end(begin + int(step.duration_ms / 1000 * NANOSECONDS))
+
+    def _name(self, step: Step) -> str | None:
+        """What was called, if it is known to be the name of something."""
+        if step.mode == "search":
+            return step.name if step.name in self._metatools else None
+        return step.name if step.call is not None and step.level is not Level.OFF else None
+
+
+def _tell(span: Span, step: Step) -> None:
+    span.set_attributes(
+        {spans.OUTCOME: step.outcome.value, spans.MODE: step.mode, spans.AGENT: step.episode.agent}
+        | ({spans.SERVER: step.server} if step.server is not None else {})
+    )
+    if step.level is not Level.OFF:
+        # What is not in the log cannot be found there.
+        span.set_attributes({spans.EPISODE: step.episode.id, spans.STEP: step.id})

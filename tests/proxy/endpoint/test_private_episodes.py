@@ -1,0 +1,126 @@
+"""No way around the levels of the log: what is said to and by a server that is not logged in full is written nowhere,
+and every call that began is over at some time, so that its episode can end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp import types as t
+
+from proxy.store.recorder import Level, Outcome
+from tests.fixtures.running import entry
+from tests.proxy.endpoint.conftest import StartGateway
+from tests.proxy.endpoint.test_logged_steps import ERAS, PRIVATE, ask, task_of
+
+pytestmark = pytest.mark.anyio
+SECRET = "the-merger-with-acme"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_level_of_the_gateway_holds_for_the_answer_too(start_gateway: StartGateway, era: str) -> None:
+    async with start_gateway({"tools": entry("echo")}, log=Level.METADATA) as running:
+        async with Client(running.app.server, mode=era) as client:
+            task = task_of(await ask(client, "search_tools", query="echo"))
+            await ask(client, "finish_task", outcome="done", answer=SECRET, **task)
+    assert [ending.level for ending in running.steps.endings] == [Level.METADATA]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_end_of_an_episode_is_not_told_where_nothing_is_logged(start_gateway: StartGateway, era: str) -> None:
+    async with start_gateway({"tools": entry("echo")}, log=Level.OFF) as running:
+        async with Client(running.app.server, mode=era) as client:
+            task = task_of(await ask(client, "search_tools", query="echo"))
+            await ask(client, "finish_task", outcome="done", answer=SECRET, **task)
+    assert [ending.level for ending in running.steps.endings] == [Level.OFF]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("call_tool", {"tool": "private.ecko", "arguments": {"text": SECRET}}),
+        ("call_tool", {"tool": "private", "arguments": {"text": SECRET}}),
+        ("call_tool", {"tool": "private__echo_it", "arguments": {"text": SECRET}}),
+        ("call_tool", {"tool": "private.echo", "arguments": f"{{{SECRET}"}),
+        ("call_tool", {"tool": "private.denied", "arguments": {"text": SECRET}}),
+        ("call_tool", {"tool": "ecko", "arguments": {"text": SECRET}}),
+        ("private.echo", {"text": SECRET}),
+        ("private__echo", {"text": SECRET}),
+    ],
+)
+async def test_a_call_that_fails_before_it_comes_to_a_private_server_is_not_written_either(
+    start_gateway: StartGateway, era: str, name: str, arguments: dict[str, Any]
+) -> None:
+    private = {**PRIVATE, "tools": {"deny": ["whoami"]}}
+    async with start_gateway({"tools": entry("echo"), "private": private}) as running:
+        async with Client(running.app.server, mode=era) as client:
+            await ask(client, name, **arguments)
+            assert running.steps.last.outcome is Outcome.INVALID_ARGUMENTS
+            assert running.steps.last.level is Level.METADATA
+            # Nothing was said to the server, so the rest is as open as before.
+            await ask(client, "call_tool", tool="tools.echo", arguments={"text": "open"})
+            assert running.steps.last.level is Level.FULL
+            await ask(client, "call_tool", tool="tools.ecko", arguments={"text": "open"})
+            assert running.steps.last.level is Level.FULL
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_refused_tool_of_a_private_server_is_not_written(start_gateway: StartGateway, era: str) -> None:
+    private = {**PRIVATE, "tools": {"deny": ["echo"]}}
+    async with start_gateway({"private": private}) as running, Client(running.app.server, mode=era) as client:
+        await ask(client, "call_tool", tool="private.echo", arguments={"text": SECRET})
+        assert (running.steps.last.outcome, running.steps.last.level) == (Outcome.DENIED, Level.METADATA)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_mistake_in_a_private_task_is_logged_in_it(start_gateway: StartGateway, era: str) -> None:
+    async with start_gateway({"private": PRIVATE}) as running, Client(running.app.server, mode=era) as client:
+        task = task_of(await ask(client, "search_tools", query="echo"))
+        await ask(client, "call_tool", tool="private.echo", arguments={"text": SECRET}, **task)
+        await ask(client, "search_tools", query=SECRET, limit="many", **task)
+        assert running.steps.last.outcome is Outcome.INVALID_ARGUMENTS
+        assert {step.episode.id for step in running.steps.all} == {running.steps.all[0].episode.id}
+        assert running.steps.last.level is Level.METADATA
+
+
+async def test_what_is_said_in_a_task_that_is_over_is_not_written(start_gateway: StartGateway) -> None:
+    async with start_gateway({"private": PRIVATE}) as running, Client(running.app.server) as client:
+        task = task_of(await ask(client, "search_tools", query="echo"))
+        await ask(client, "call_tool", tool="private.echo", arguments={"text": SECRET}, **task)
+        await ask(client, "finish_task", outcome="done", **task)
+        assert "no running task" in await ask(client, "search_tools", query=SECRET, **task)
+        assert running.steps.last.level is Level.METADATA
+
+
+async def test_a_task_is_private_from_the_moment_that_its_private_server_asks(start_gateway: StartGateway) -> None:
+    server = {**PRIVATE, "approve": "always"}
+    async with start_gateway({"tools": entry("echo"), "private": server}) as running:
+
+        async def other_call(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+            if not running.steps.all:
+                with anyio.fail_after(20):
+                    await client.call_tool("call_tool", {"tool": "tools.echo", "arguments": {"text": SECRET}})
+            return t.ElicitResult(action="accept", content={})
+
+        async with Client(running.app.server, mode="legacy", elicitation_callback=other_call) as client:
+            await ask(client, "call_tool", tool="private.echo", arguments={"text": "x"})
+    assert [(step.tool, step.level) for step in running.steps.all] == [("echo", Level.METADATA)] * 2
+
+
+async def test_a_question_that_is_the_answer_of_a_call_leaves_nothing_open(start_gateway: StartGateway) -> None:
+    """The agent may answer it, in a further request that is a call of its own, or never."""
+    server = {**entry("echo"), "approve": "always"}
+    async with start_gateway({"tools": server}) as running:
+
+        async def answer(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+            return t.ElicitResult(action="accept", content={})
+
+        async with Client(running.app.server, elicitation_callback=answer) as client:
+            task = task_of(await ask(client, "search_tools", query="echo"))
+            assert "hi" in await ask(client, "call_tool", tool="tools.echo", arguments={"text": "hi"}, **task)
+            assert [each.open_calls for each in running.app.service.tasks.running] == [0]
+            await ask(client, "finish_task", outcome="done", **task)
+        assert len(running.steps.endings) == 1
