@@ -25,7 +25,7 @@ from proxy.router.base import RouterFactory
 from proxy.router.current import Built, CurrentRouter
 from proxy.servers.config import ServerConfig
 from proxy.servers.configfile import Configuration
-from proxy.servers.permission import Permissions, level_of
+from proxy.servers.permission import Permissions, least_level, level_of
 from proxy.servers.pins import PinStore
 from proxy.servers.pool import Pool
 from proxy.servers.review import Review, Reviewer, withholding
@@ -150,6 +150,12 @@ class Gateway:
         """How much of a call may be written."""
         config = self._configs.get(server)
         return Level.FULL if config is None else level_of(config, tool)
+
+    @property
+    def private(self) -> dict[str, Level]:
+        """Servers that are not logged in full, by configured name, with the least that holds for any of their tools."""
+        least = {name: least_level(config) for name, config in self._configs.items()}
+        return {name: level for name, level in least.items() if level is not Level.FULL}
 
     def keep_configuration(self, error: ConfigurationError) -> None:
         logger.error("the changed configuration is not taken over, the earlier one stays in force: %s", error)

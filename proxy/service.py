@@ -33,7 +33,7 @@ from proxy.metatools.using import CallTool, DescribeTools, FinishTask, ReadResul
 from proxy.sandbox.limits import limits_of
 from proxy.settings import Settings
 from proxy.sight import PastSight, Sight
-from proxy.store.recorder import Ending, Recorder
+from proxy.store.recorder import Recorder
 from proxy.tasks import Task, TaskStore
 
 
@@ -53,7 +53,6 @@ class Service:
     ) -> None:
         self._settings = settings
         self._gateway = gateway
-        self._recorders = recorders
         self._interpreters = interpreters
         self._limits = limits_of(settings.sandbox_limits)
         self._pages = PageStore(settings.page_memory_bytes)
@@ -63,7 +62,7 @@ class Service:
         self.calls = ToolCaller(gateway, self._checker, Approvals())
         self.steps = Steps(gateway, recorders, settings.log)
         self.tasks = TaskStore(
-            settings.replica, settings.task_idle_s, self._end, self._tell_end, gap_s=settings.task_gap_s
+            settings.replica, settings.task_idle_s, self._end, self.steps.end, gap_s=settings.task_gap_s
         )
         self._sights = Sights(gateway, self._modes)
 
@@ -118,7 +117,3 @@ class Service:
         if self._interpreters is not None:
             self._interpreters.drop(task.id)
         self._gateway.pool.release(task.id)
-
-    def _tell_end(self, ending: Ending) -> None:
-        for recorder in (*self._recorders, *self.steps.observers):
-            recorder.end(ending)

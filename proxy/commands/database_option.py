@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from proxy.commands.migrate import default_database
 from proxy.errors import ConfigurationError
 from proxy.settings import Folders
 from proxy.store.database import Database, read_url, sqlite_path
@@ -49,7 +48,7 @@ def with_database(url: str | None, work: Callable[[Database], Awaitable[T]]) -> 
         ConfigurationError: It is not, cannot be reached, or fails.
         GatewayError: What `work` raises.
     """
-    url = url or default_database(Folders.from_environment(os.environ).state_dir)
+    url = url or Folders.from_environment(os.environ).database
     parsed = read_url(url)
     if parsed.drivername == "sqlite" and not sqlite_path(parsed).exists():
         raise ConfigurationError(

@@ -11,11 +11,13 @@ from dataclasses import asdict, dataclass
 import anyio
 import typer
 from rich.console import Console
+from sqlalchemy import func, select
 
 from proxy.app import App
 from proxy.catalog.lookalikes import lookalikes
 from proxy.catalog.text import one_line
 from proxy.commands.accepting import known
+from proxy.commands.database_option import DatabaseOption, with_database
 from proxy.commands.local import emit, settings_for, with_gateway
 from proxy.commands.serve import IssuerOption, JwksOption
 from proxy.commands.servers import ConfigOption, JsonOption
@@ -28,7 +30,9 @@ from proxy.servers.configfile import Configuration, load
 from proxy.servers.pins import PinStore
 from proxy.servers.process import child_environment
 from proxy.servers.review import Reviewer, findings
-from proxy.settings import OAuth, Settings
+from proxy.settings import Folders, OAuth, Settings
+from proxy.store.database import Database, read_url, sqlite_path
+from proxy.store.tables import EpisodeRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,12 @@ def doctor(
     as_json: JsonOption = False,
     oauth_issuer: IssuerOption = None,
     oauth_jwks_url: JwksOption = None,
+    database: DatabaseOption = None,
 ) -> None:
-    """Check Python, folders, configuration, commands, issuers and every server. Exit code 1 when something is wrong."""
+    """Check Python, folders, configuration, log, commands, issuers and every server. Exit code 1 when something is
+    wrong."""
     settings = settings_for(config)
-    findings = [*_find(settings), *_issuers(tuple(oauth_issuer or ()), oauth_jwks_url)]
+    findings = [*_find(settings), _log(database), *_issuers(tuple(oauth_issuer or ()), oauth_jwks_url)]
     console = Console()
 
     def show() -> None:
@@ -120,6 +126,25 @@ def _servers(settings: Settings, configuration: Configuration) -> Iterator[Findi
             yield Finding(name, False, f"no command {server.command!r}", "install it, or correct `command`")
         else:
             yield _try(settings, server.name)
+
+
+def _log(url: str | None) -> Finding:
+    if url == "none":
+        return Finding("log", True, "none is kept")
+    url = url or Folders.from_environment(os.environ).database
+    try:
+        parsed = read_url(url)
+        if parsed.drivername == "sqlite" and not sqlite_path(parsed).exists():
+            return Finding("log", True, "nothing is logged yet")
+        counted = with_database(url, _count)
+    except ConfigurationError as error:
+        return Finding("log", False, str(error), "until then what agents do is kept in the journal")
+    return Finding("log", True, f"{Database(url).shown}, {counted} episodes")
+
+
+async def _count(database: Database) -> int:
+    async with database.reading() as connection:
+        return (await connection.execute(select(func.count()).select_from(EpisodeRow))).scalar_one()
 
 
 def _issuers(urls: tuple[str, ...], jwks_url: str | None) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,11 +24,6 @@ POLL_S = 0.5
 
 def register(app: typer.Typer) -> None:
     app.command("migrate")(migrate)
-
-
-def default_database(state_dir: Path) -> str:
-    """Where the log is kept when nothing else is said."""
-    return f"sqlite:///{state_dir / 'toolatlas.db'}"
 
 
 def migrate(
@@ -54,7 +48,7 @@ def migrate(
     ] = 0.0,
 ) -> None:
     """Make or change the tables of the log."""
-    url = database or default_database(Folders.from_environment(os.environ).state_dir)
+    url = database or Folders.from_environment(os.environ).database
     shown = Database(url).shown
     try:
         asyncio.run(_run(url, to, check, time.monotonic() + wait))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,9 +17,10 @@ from mcp.server.connection import Connection
 from mcp.shared.dispatcher import CallOptions, Outbound, ProgressFnT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from proxy.errors import UnknownName
 from proxy.metatools.base import Caller
 from proxy.servers.origin import LEVELS, Ask, Origin, passed_on
-from proxy.store.recorder import EndReason
+from proxy.store.recorder import EndReason, Level
 from proxy.tasks import Beginner, Task, TaskStore
 
 Context = ServerRequestContext[Any, Any]
@@ -146,8 +148,21 @@ class Agents:
         """For the log, the task of a call that failed before it came to one."""
         if not is_modern(context):
             return self.task(context, agent, mode, None)
+        given = _meta(context).get(TASK_META_KEY)
+        with suppress(UnknownName):
+            if isinstance(given, str):
+                return self._tasks.get(agent, given)
         by = Beginner(agent=agent, mode=mode, client=_client(context), protocol=context.protocol_version)
         return self._tasks.implied(by)
+
+    def touched(self, context: Context, agent: str, mode: str, level: Level) -> None:
+        """A request that is no call, and so in no log, went to a server that is logged at this level: what came of it
+        may turn up in the calls of the same task. Without a session, only a request that names its task has one."""
+        if level is Level.FULL:
+            return
+        with suppress(UnknownName):
+            if not is_modern(context) or mode != "search" or TASK_META_KEY in _meta(context):
+                self.task(context, agent, mode, None).touched(level)
 
     def begin_call(self, task: Task) -> None:
         self._tasks.hold(task)

@@ -43,6 +43,8 @@ _NO_AGENT = (
 )
 _SERVERS = "toolatlas.servers"
 """Where a request keeps the servers that its token is held to."""
+_CREDENTIAL = "toolatlas.credential"
+"""Where a request keeps the value of the header that was taken from it."""
 _TWO_TOKENS = "This request has two `Authorization` headers: send one."
 _ISSUER_AWAY = (
     "The gateway cannot read the keys of the authorization server that made this access token, so it can neither take"
@@ -56,6 +58,7 @@ class BearerGate:
     """ASGI middleware. A request with a bad token is refused even where none is required: its sender expects a name.
 
     The token ends here: what lies behind does not get the header, so it can neither be logged nor passed to a server.
+    Only another gateway is sent it, with a request that is passed on to it (replicas.py).
     """
 
     def __init__(
@@ -79,7 +82,8 @@ class BearerGate:
         if admitted is not None:
             user, servers = admitted
             headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
-            scope = {**scope, "headers": headers, "user": user, _SERVERS: servers}
+            given = next(value for name, value in scope["headers"] if name == b"authorization")
+            scope = {**scope, "headers": headers, "user": user, _SERVERS: servers, _CREDENTIAL: given}
         await self._app(scope, receive, send)
 
     async def _admit(self, scope: Scope, server: str | None) -> tuple[AuthenticatedUser, frozenset[str] | None] | None:
@@ -188,3 +192,8 @@ def agent_label(scope: Mapping[str, Any]) -> str:
 def agent_servers(scope: Mapping[str, Any]) -> frozenset[str] | None:
     """Configured names of the servers that whoever came with a request may use; None means all."""
     return scope.get(_SERVERS)
+
+
+def agent_credential(scope: Mapping[str, Any]) -> bytes | None:
+    """The value of the `Authorization` header that a request came with, for another gateway to check again."""
+    return scope.get(_CREDENTIAL)

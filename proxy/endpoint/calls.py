@@ -49,9 +49,11 @@ class Working:
     """The rest of the request's parameters."""
     caller: Caller
     link: Link
-    parked: bool = False
-    """It waits for a further request when it is answered with a question."""
+    call: ParkableCall | None = None
+    """Where it can wait for a further request when it is answered with a question."""
     task: Task | None = None
+    astray: bool = False
+    """It named a task that does not run."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.perf_counter)
 
@@ -95,7 +97,7 @@ class ToolCalls:
             working = cast(Working, waiting.working)
             working.link.context = context
             return await self._finished(working, context, self._parking.answer(waiting))
-        working.parked = True
+        working.call = call
         call.on_given_up = partial(self._record, working, context, Outcome.CANCELLED, None)
         self._parking.begin(call, partial(self._serve, working, context))
         return await self._finished(working, context, self._parking.answer(call))
@@ -103,7 +105,12 @@ class ToolCalls:
     async def _serve(self, working: Working, context: Context) -> dict[str, Any]:
         def begin(named: str | None) -> Task:
             if working.task is None:
-                working.task = self._agents.task(context, working.caller.agent, working.mode.label, named)
+                try:
+                    working.task = self._agents.task(context, working.caller.agent, working.mode.label, named)
+                except UnknownName:
+                    working.astray = True
+                    raise
+                working.caller.target.on_level = working.task.touched
                 self._agents.begin_call(working.task)
             return working.task
 
@@ -129,7 +136,7 @@ class ToolCalls:
         else:
             # A question to the user is half a call: the retry that answers it is recorded.
             if result.get("resultType") == "input_required":
-                if working.task is not None and not working.parked:
+                if working.task is not None and not (working.call is not None and working.call.waiting):
                     self._agents.end_call(working.task)
             else:
                 failed = Outcome.TOOL_ERROR if result.get("isError") is True else Outcome.OK
@@ -159,6 +166,8 @@ class ToolCalls:
                 outcome=outcome,
                 result=result,
                 error=problem,
+                server=working.mode.server,
+                astray=working.astray,
                 started_at=working.started_at,
                 began=working.began,
             ),

@@ -77,11 +77,17 @@ class Follower:
     listener: Listener
     session: str
     server: str | None
-    """The only server that it sees (`/mcp/{server}`), or None for all."""
+    """The only server behind its address (`/mcp/{server}`), or None for all."""
+    seen: frozenset[str] | None
+    """Configured names of the servers that its credential is held to; None means all."""
     tools_change: bool
     """Whether the tools it sees are those of servers; the gateway's own never change."""
     resources: dict[Subscription, str] = field(default_factory=dict[Subscription, str])
     """What it follows, and the address that it knows the resource by."""
+
+    def sees(self, server: str) -> bool:
+        """Whether it may know of that server at all."""
+        return self.server in (None, server) and (self.seen is None or server in self.seen)
 
 
 class Changes:
@@ -136,12 +142,12 @@ class Changes:
         for name in before.keys() | after.keys():
             old, new = before.get(name), after.get(name)
             if _tools(old) != _tools(new):
-                self._tell(ToolsListChanged(), lambda each, n=name: each.tools_change and each.server in (None, n))
+                self._tell(ToolsListChanged(), lambda each, n=name: each.tools_change and each.sees(n))
             # Whoever sees one server has its own word for these, at once; what all see is as old as the listing.
             if _resources(old) != _resources(new):
-                self._tell(ResourcesListChanged(), lambda each: each.server is None)
+                self._tell(ResourcesListChanged(), lambda each, n=name: each.server is None and each.sees(n))
             if _prompts(old) != _prompts(new):
-                self._tell(PromptsListChanged(), lambda each: each.server is None)
+                self._tell(PromptsListChanged(), lambda each, n=name: each.server is None and each.sees(n))
 
     def _notice(self, notice: Notice) -> None:
         if notice.method == "notifications/resources/updated":
@@ -157,7 +163,10 @@ class Changes:
         await anyio.sleep(DEBOUNCE_S)
         self._pending.discard(kind)
         server, session, method = kind
-        self._tell(KINDS[method], lambda each: each.server == server and session in ("", each.session))
+        self._tell(
+            KINDS[method],
+            lambda each: each.server == server and each.sees(server) and session in ("", each.session),
+        )
 
     def _updated(self, notice: Notice) -> None:
         uri = notice.params.get("uri")

@@ -84,14 +84,16 @@ def build_http(
         version=__version__,
         lifespan=lifespan,
         redirect_slashes=False,
+        # Its pages of documentation run scripts of another site, here, where the pages of the log are.
+        openapi_url=None,
         # FastAPI's spans would stand beside those of proxy/observing, and its logs hold what was sent.
         telemetry={"auto_configure": False, "tracing": False, "metrics": False, "logs": False},
     )
     mcp: ASGIApp = _TellTooLarge(StaleSession(StreamableHTTPASGIApp(manager)), settings.max_request_bytes)
     mcp = _KnownServer(ServedAt(mcp), gateway)
-    mcp = BearerGate(mcp, tokens, settings.guarded, resource_server)
+    # Within the gate: nobody without a credential has bodies kept in memory or other gateways asked.
     replicas = Replicas(mcp, settings.replica, settings.peers, settings.max_request_bytes)
-    mcp = _Endpoint(replicas)
+    mcp = _Endpoint(BearerGate(replicas, tokens, settings.guarded, resource_server))
     for path in ("/mcp", "/mcp/", "/mcp/{server}", "/mcp/{server}/"):
         app.router.routes.append(Route(path, endpoint=mcp))
     if resource_server is not None:

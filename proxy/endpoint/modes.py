@@ -19,6 +19,7 @@ from proxy.errors import InvalidArguments, UnknownName
 from proxy.metatools.base import Caller
 from proxy.metatools.calling import ToolCaller
 from proxy.servers.flights import Call
+from proxy.servers.permission import least_level
 from proxy.sight import Sight
 from proxy.tasks import Task
 
@@ -193,6 +194,9 @@ class ServerMode:
 async def _passed_on(
     gateway: Sight, server: str, method: str, params: Mapping[str, Any], caller: Caller
 ) -> dict[str, Any]:
-    timeout_s = gateway.pool.configs[server].timeout_s
-    call = Call(method, {**params, **caller.resumed}, timeout_s, origin=caller.origin, on_progress=caller.on_progress)
+    config = gateway.pool.configs[server]
+    caller.target.of_level(least_level(config))
+    call = Call(
+        method, {**params, **caller.resumed}, config.timeout_s, origin=caller.origin, on_progress=caller.on_progress
+    )
     return await gateway.pool.request(server, call)

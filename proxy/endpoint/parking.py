@@ -47,6 +47,8 @@ class ParkableCall:
         self.working: Any = None
         """Whatever the caller of `begin` wants to find again."""
         self.scope = anyio.CancelScope()
+        self.waiting = False
+        """Whether it was answered with a question, and its agent is expected back."""
         self._open: dict[str, _Question] = {}
         self._keys = itertools.count(1)
         self._changed = anyio.Event()
@@ -140,6 +142,7 @@ class Parking:
                 "gateway; call the tool again. Whether the earlier call took effect is not known"
             )
         del self._waiting[state]
+        call.waiting = False
         call.reply(resumed.get("inputResponses"))
         return call
 
@@ -160,13 +163,17 @@ class Parking:
             call.scope.cancel()
             raise Denied("too many calls wait for replies to questions of servers; reply to some, then call again")
         handle = PREFIX + secrets.token_urlsafe(24)
-        self._waiting[handle] = call
+        self._waiting[handle], call.waiting = call, True
         self._start_soon(self._expire, handle, call)
         return {"resultType": "input_required", "inputRequests": call.questions(), "requestState": handle}
 
     async def _expire(self, handle: str, call: ParkableCall) -> None:
-        await anyio.sleep(KEEP_S)
-        if self._waiting.get(handle) is call:
-            del self._waiting[handle]
-            call.scope.cancel()
-            call.on_given_up()
+        try:
+            await anyio.sleep(KEEP_S)
+        finally:
+            # Also where the gateway ends.
+            if self._waiting.get(handle) is call:
+                del self._waiting[handle]
+                call.waiting = False
+                call.scope.cancel()
+                call.on_given_up()

@@ -2,8 +2,9 @@
 
 A task's interpreter, its kept results and the calls of it that wait for a reply live in the gateway that began it. Its
 name stands in the task's id, and in the state that comes back with a reply, so any gateway can tell whose a request is.
-Above: http.py puts it before everything that looks at the request. Below: the other gateway, which is asked over HTTP
-with the agent's own credential, and checks that itself. Sessions stay with their gateway by the load balancer's care.
+Above: the gate of authentication.py, which lets nobody pass whom it does not know. Below: the other gateway, which is
+asked over HTTP with the agent's own credential, and checks that itself. Sessions stay with their gateway by the load
+balancer's care.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy.endpoint.agents import TASK_META_KEY
+from proxy.endpoint.authentication import agent_credential
+from proxy.endpoint.stale import SESSION_HEADER
 
 logger = logging.getLogger("toolatlas.replicas")
 
 PASSED_ON = b"x-toolatlas-passed-on"
 """A request with this header is answered here, whosever it is: two gateways that disagree must not play ball."""
 HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length"})
+"""Said of one connection, and not of what it carries."""
+OWN = frozenset({b"date", b"server"})
+"""What every answer of this process has anyway."""
 CONNECT_S = 5.0
 _TASK = re.compile(r"t([a-z0-9-]{1,32})_[0-9a-f]{24}")
 _STATE = re.compile(r"toolatlas@([a-z0-9-]{1,32}):(.*)", re.DOTALL)
@@ -64,15 +70,13 @@ class Replicas:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        # A call may take as long as it needs; the agent's end of the connection is what ends it.
-        timeout = httpx2.Timeout(None, connect=CONNECT_S)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-        async with httpx2.AsyncClient(timeout=timeout, limits=limits, trust_env=False) as self._http:
+        async with httpx2.AsyncClient(limits=limits, trust_env=False) as self._http:
             yield
         self._http = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._peers or scope["type"] != "http" or scope["method"] != "POST" or _passed_on(scope):
+        if not self._peers or scope["type"] != "http" or scope["method"] != "POST" or _stays(scope):
             await self._app(scope, receive, send)
             return
         messages, body = await self._read(receive)
@@ -81,8 +85,11 @@ class Replicas:
         if url is None or body is None:
             await self._app(scope, _replayed(messages, receive), send)
             return
-        failure = await self._pass_on(url, scope, body, receive, send)
-        if failure is not None:
+        started, failure = await self._pass_on(url, scope, body, receive, send)
+        if failure is not None and started:
+            # Nothing more is said, so that the agent sees a connection that broke.
+            logger.warning("gateway %s at %s broke off its answer: %s", owner, url, failure or type(failure).__name__)
+        elif failure is not None:
             logger.warning("gateway %s at %s cannot be reached: %s", owner, url, failure or type(failure).__name__)
             text = (
                 f"the gateway '{owner}' that runs this task cannot be reached; whether a call under way took effect is "
@@ -106,36 +113,49 @@ class Replicas:
 
     async def _pass_on(
         self, url: str, scope: Scope, body: bytes, receive: Receive, send: Send
-    ) -> httpx2.HTTPError | None:
-        """Answer as the owner does. What it failed with before it answered is returned; later the connection is cut."""
+    ) -> tuple[bool, Exception | None]:
+        """Answer as the owner does. Tells whether an answer was begun, and what it failed with."""
         assert self._http is not None, "use it inside running()"
-        query = scope["query_string"].decode("ascii", "replace")
-        request = self._http.build_request(
-            "POST",
-            f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}",
-            content=body,
-            headers=[*((name, value) for name, value in scope["headers"] if name not in HOP), (PASSED_ON, b"1")],
-        )
-        failure: httpx2.HTTPError | None = None
+        started, failure = False, None
         async with anyio.create_task_group() as tasks:
             # Ending the connection to the owner is how it learns that the agent has gone.
             tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
             try:
-                response = await self._http.send(request, stream=True)
-            except httpx2.HTTPError as error:
-                failure = error
-            else:
+                response = await self._http.send(_request(url, scope, body), stream=True)
+                started = True
                 try:
                     await _relay(response, send)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await response.aclose()
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                failure = error
             tasks.cancel_scope.cancel()
-        return failure
+        return started, failure
+
+
+def _request(url: str, scope: Scope, body: bytes) -> httpx2.Request:
+    """The request as it came. Raises InvalidURL for an address that is too long."""
+    query = scope["query_string"].decode("ascii", "replace")
+    credential = agent_credential(scope)
+    # Not by a client's build_request, which adds words of its own (which encodings it takes, cookies of earlier
+    # answers): the agent would be answered as they ask.
+    return httpx2.Request(
+        "POST",
+        f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}",
+        content=body,
+        headers=[
+            *((name, value) for name, value in scope["headers"] if name not in HOP),
+            *([] if credential is None else [(b"authorization", credential)]),
+            (PASSED_ON, b"1"),
+        ],
+        # A call may take as long as it needs; the agent's end of the connection is what ends it.
+        extensions={"timeout": httpx2.Timeout(None, connect=CONNECT_S).as_dict()},
+    )
 
 
 async def _relay(response: httpx2.Response, send: Send) -> None:
-    kept = [(name, value) for name, value in response.headers.raw if name.lower() not in HOP]
+    kept = [(name, value) for name, value in response.headers.raw if name.lower() not in HOP | OWN]
     await send({"type": "http.response.start", "status": response.status_code, "headers": kept})
     async for chunk in response.aiter_raw():
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -162,8 +182,9 @@ def _object(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _passed_on(scope: Scope) -> bool:
-    return any(name == PASSED_ON for name, _ in scope["headers"])
+def _stays(scope: Scope) -> bool:
+    """Whether it is answered here, whatever it says: it was passed on once, or its session is here and nowhere else."""
+    return any(name in (PASSED_ON, SESSION_HEADER) for name, _ in scope["headers"])
 
 
 def _replayed(messages: list[Message], receive: Receive) -> Receive:

@@ -83,6 +83,9 @@ class SearchMode(ManyServers):
             raise UnknownName(f"call it as call_tool(tool='{tool.written}', arguments={{...}})")
         own = self._own[name]
         given = _forgiving(understand(arguments, own.input_schema))
+        if isinstance(named := given.get("task_id"), str):
+            # A mistake in the rest belongs to it, too.
+            task(named)
         self._checker.check(own, {key: value for key, value in given.items() if key != "arguments"})
         task_id = given.pop("task_id", None)
         current = task(task_id)

@@ -7,7 +7,7 @@ answers requests itself and raw, since the SDK's typed results would drop what a
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -19,16 +19,18 @@ from mcp.shared.exceptions import MCPError
 
 from proxy import __version__
 from proxy.endpoint.agents import Agents, Context, Link, connection_of, is_modern
+from proxy.endpoint.authentication import agent_servers
 from proxy.endpoint.calls import ToolCalls
-from proxy.endpoint.changes import Changes, Follower, OnSession, OnStream
+from proxy.endpoint.changes import Changes, Follower, Listener, OnSession, OnStream
 from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking
 from proxy.endpoint.replicas import marked, unmarked
 from proxy.endpoint.shown_schemas import shown_schema
 from proxy.errors import AgentError, GatewayError, ProtocolFault
 from proxy.gateway import Gateway
+from proxy.metatools.base import Caller
 from proxy.metatools.steps import Steps
-from proxy.servers.origin import LEVELS, RESUMING
+from proxy.servers.origin import LEVELS, RESUMING, Ask
 from proxy.tasks import TaskStore
 
 logger = logging.getLogger("toolatlas.endpoint")
@@ -124,7 +126,7 @@ class Endpoint:
             session = self._agents.session(context, cast(dict[str, Any], context.params or {}).get("capabilities"))
             connection = connection_of(context)
             if "toolatlas.follower" not in connection.state:
-                follower = Follower(OnSession(connection), session.key, mode.server, mode.tools_change)
+                follower = _follower(OnSession(connection), session.key, context, mode)
                 connection.exit_stack.enter_context(self._changes.follow(follower))
                 connection.state["toolatlas.follower"] = follower
         return introduction
@@ -133,19 +135,24 @@ class Endpoint:
         params, link = dict(context.params or {}), Link(context)
         resumed = unmarked({key: params.pop(key) for key in RESUMING if key in params})
         if not is_modern(context) or context.method not in MAY_ASK:
-            return await mode.relay(context.method, params, self._agents.caller(context, link, resumed, link.ask))
+            return await mode.relay(context.method, params, self._relayer(context, mode, link, resumed, link.ask))
         what = (mode.label, mode.server, context.method, {k: v for k, v in params.items() if k != "_meta"})
         call = ParkableCall(self._agents.label(context), what)
         if (waiting := self._parking.taken_up(call, resumed)) is not None:
             cast(Link, waiting.working).context = context
             return await self._parking.answer(waiting)
         call.working = link
-        caller = self._agents.caller(context, link, resumed, call.ask)
+        caller = self._relayer(context, mode, link, resumed, call.ask)
         relay = partial(_relayed, mode, context.method, params, caller)
         if not caller.origin.capabilities:
             return await relay()
         self._parking.begin(call, relay)
         return await self._parking.answer(call)
+
+    def _relayer(self, context: Context, mode: Mode, link: Link, resumed: Mapping[str, Any], ask: Ask) -> Caller:
+        caller = self._agents.caller(context, link, resumed, ask)
+        caller.target.on_level = partial(self._agents.touched, context, caller.agent, mode.label)
+        return caller
 
     async def _set(self, context: Context, mode: Mode) -> dict[str, Any]:
         params = cast(dict[str, Any], context.params or {})
@@ -175,7 +182,7 @@ class Endpoint:
             raise MCPError(types.INTERNAL_ERROR, f"the gateway has {MAX_STREAMS} open streams and opens no more")
         mode, link, stream = self._mode_of(context), Link(context), OnStream()
         origin = self._agents.caller(context, link, {}, link.ask).origin
-        follower = Follower(stream, origin.session, mode.server, mode.tools_change)
+        follower = _follower(stream, origin.session, context, mode)
 
         async def subscribe(address: str) -> None:
             try:
@@ -192,6 +199,11 @@ class Endpoint:
                 return await ListenHandler(stream.bus)(context, params)
         finally:
             self._streams -= 1
+
+
+def _follower(listener: Listener, session: str, context: Context, mode: Mode) -> Follower:
+    seen = None if context.request is None else agent_servers(context.request.scope)
+    return Follower(listener, session, mode.server, seen, mode.tools_change)
 
 
 async def _relayed(mode: Mode, method: str, params: dict[str, Any], caller: Any) -> dict[str, Any]:

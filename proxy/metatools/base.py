@@ -6,7 +6,7 @@ in every conversation (`make bench-tokens` is the gate).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,6 +32,14 @@ class Target:
     decision: Decision | None = None
     level: Level = Level.FULL
     """The most that may be written of it."""
+    on_level: Callable[[Level], None] = lambda level: None
+    """Tells the task that it belongs to."""
+
+    def of_level(self, level: Level) -> None:
+        """A server is called that is logged at this level: from now on, what it says may turn up in all that follows,
+        also while the call waits for a reply."""
+        self.level = level
+        self.on_level(level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

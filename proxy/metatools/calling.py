@@ -54,7 +54,7 @@ class ToolCaller:
             ServerError: The server failed.
         """
         target = caller.target
-        target.level = self._gateway.level(tool.server, tool.name)
+        target.of_level(self._gateway.level(tool.server, tool.name))
         started_at, began = datetime.now(UTC), time.perf_counter()
         note = partial(
             store.Call,

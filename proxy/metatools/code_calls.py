@@ -51,7 +51,7 @@ class _Call:
 
     name: str
     arguments: Mapping[str, Any]
-    target: Target = field(default_factory=Target)
+    target: Target
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.perf_counter)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -103,7 +103,7 @@ class CodeCalls:
             text = f"a run may make {limits.calls} tool calls; do the rest in the next run, which has the variables"
             return Reply(ok=False, value=text, tool=tool)
         self.made += 1
-        call = _Call(tool[:NAME_LIMIT], arguments)
+        call = _Call(tool[:NAME_LIMIT], arguments, Target(on_level=self._task.touched))
         self._scopes[id(call)] = call.scope
         try:
             with call.scope:

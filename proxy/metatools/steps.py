@@ -13,7 +13,8 @@ from typing import Any
 
 from proxy.gateway import Gateway
 from proxy.metatools.base import Target
-from proxy.store.recorder import Call, Level, Outcome, Recorder, Step
+from proxy.metatools.unreached import level_of_unreached
+from proxy.store.recorder import Call, Ending, Level, Outcome, Recorder, Step
 from proxy.tasks import Task
 
 
@@ -30,6 +31,10 @@ class Finished:
     outcome: Outcome
     result: Mapping[str, Any] | None = None
     error: str | None = None
+    server: str | None = None
+    """Configured name of the only server that it can have been for, if there is only one."""
+    astray: bool = False
+    """It was for a task that is not there."""
     started_at: datetime
     began: float
     """Of `time.perf_counter`."""
@@ -48,7 +53,7 @@ class Steps:
 
     def record(self, task: Task, call: Finished) -> None:
         task.touched(call.target.level)
-        level = min(self._level, call.target.level, task.level, key=list(Level).index)
+        level = _least(self._level, call.target.level, task.level, self._unreached(call))
         if level is Level.OFF and not self.observers:
             return
         step = Step(
@@ -73,6 +78,21 @@ class Steps:
             step = _outline(step)
         for recorder in self.observers if level is Level.OFF else (*self._recorders, *self.observers):
             recorder.record(step)
+
+    def end(self, ending: Ending) -> None:
+        """Of an episode whose last step was recorded."""
+        level = _least(self._level, ending.level)
+        for recorder in self.observers if level is Level.OFF else (*self._recorders, *self.observers):
+            recorder.end(replace(ending, level=level))
+
+    def _unreached(self, call: Finished) -> Level:
+        if call.target.call is not None:
+            return Level.FULL
+        return level_of_unreached(self._gateway, call.mode, call.name, call.arguments, call.server, astray=call.astray)
+
+
+def _least(*levels: Level) -> Level:
+    return min(levels, key=list(Level).index)
 
 
 def _outline(step: Step) -> Step:

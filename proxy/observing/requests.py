@@ -35,16 +35,19 @@ SESSION_HEADER = "mcp-session-id"
 class TracedRequests:
     """A middleware of the SDK's server."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, metatools: frozenset[str]) -> None:
+        """`metatools`: their names. Whether another name is that of anything is known only when it was called."""
         self._tracer = tracer
+        self._metatools = metatools
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None or ctx.method not in METHODS:
             return await call_next(ctx)
         parent, others = _origins(ctx)
-        span = self._tracer.start_span(
-            ctx.method, parent, SpanKind.SERVER, _attributes(ctx), [Link(other) for other in others]
-        )
+        name, attributes, tool = ctx.method, _attributes(ctx), (ctx.params or {}).get("name")
+        if ctx.method == spans.CALL and isinstance(tool, str) and tool in self._metatools:
+            name, attributes = f"{name} {tool}", attributes | {spans.TOOL: tool}
+        span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes, [Link(other) for other in others])
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             return await _told(span, ctx, call_next)
 

@@ -19,10 +19,8 @@ NANOSECONDS = 1_000_000_000
 class StepSpans:
     """An observer of steps (proxy/metatools/steps.py). Of a step at level `off` it is told neither tool nor name."""
 
-    def __init__(self, tracer: Tracer, metatools: frozenset[str]) -> None:
-        """`metatools`: their names; another that an agent calls in search mode may be anything."""
+    def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._metatools = metatools
 
     def record(self, step: Step) -> None:
         if step.parent is not None:
@@ -32,9 +30,10 @@ class StepSpans:
         span = trace.get_current_span()
         # A call that was given up ends after its request.
         if span.is_recording():
-            if (name := self._name(step)) is not None:
-                span.update_name(f"{spans.CALL} {name}")
-                span.set_attribute(spans.TOOL, name)
+            # A meta-tool is named from the start, and another name is nothing's unless something was called.
+            if step.mode != "search" and step.call is not None and step.level is not Level.OFF:
+                span.update_name(f"{spans.CALL} {step.name}")
+                span.set_attribute(spans.TOOL, step.name)
             _tell(span, step)
 
     def end(self, ending: Ending) -> None:
@@ -53,12 +52,6 @@ class StepSpans:
         _tell(span, step)
         spans.fail(span, step.outcome.value)
         span.end(begin + int(step.duration_ms / 1000 * NANOSECONDS))
-
-    def _name(self, step: Step) -> str | None:
-        """What was called, if it is known to be the name of something."""
-        if step.mode == "search":
-            return step.name if step.name in self._metatools else None
-        return step.name if step.call is not None and step.level is not Level.OFF else None
 
 
 def _tell(span: Span, step: Step) -> None:

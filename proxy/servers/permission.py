@@ -85,6 +85,11 @@ def level_of(config: ServerConfig, tool: str) -> Level:
     return min(fitting, key=list(Level).index, default=Level.FULL)
 
 
+def least_level(config: ServerConfig) -> Level:
+    """How much may be written of anything of the server, where it is not known which tool it is about."""
+    return min((level for _, level in config.log), key=list(Level).index, default=Level.FULL)
+
+
 def _says_destructive(tool: ToolRecord) -> bool:
     hints = tool.annotations
     return hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True

@@ -1,4 +1,4 @@
-"""How an action of an agent, and what it was answered, become text: the same for the router that serves, the judge that
+"""How an action of an agent, what it was answered, and a decision of the router become text: the same for the router that serves, the judge that
 reads and the trainer that learns.
 
 Above: those three. Below: tables.py for the revision, cutting.py for how the log notes what it left out. Pure
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from proxy.store.cutting import CUT
@@ -76,6 +76,21 @@ def observation(result: Any, *, limit: int | None = None) -> str:
     return f"[error]\n{text}" if whole.get("isError") is True else text
 
 
+def decision(
+    query: str, *, task: str | None = None, servers: Sequence[str] | None = None, shown: Sequence[str] = ()
+) -> str:
+    """A ranking of the router: what was asked of it, line by line, and the tools that it showed, in their order.
+
+    Without `shown` it is the question alone, as a router that has yet to answer reads it.
+    """
+    lines = [f"query: {_on_one_line(query)}"]
+    if task is not None:
+        lines.insert(0, f"task: {_on_one_line(task)}")
+    if servers is not None:
+        lines.append(f"servers: {', '.join(map(_on_one_line, servers))}")
+    return "\n".join([*lines, *(f"{place}. {_on_one_line(tool)}" for place, tool in enumerate(shown, 1))])
+
+
 def visible(text: str) -> str:
     """`text` in which every character is seen, and none is a token of a chat template."""
     text = text.replace("\r\n", "\n")
@@ -101,6 +116,10 @@ def shortened(text: str, limit: int) -> str:
     head = kept[0][: limit - limit // 2]
     tail = kept[-1][max(0, len(kept[-1]) - limit // 2) :]
     return f"{head}{_note(here + sum(left_out) - len(head) - len(tail))}{tail}"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(visible(text).split())
 
 
 def _note(count: int) -> str:

@@ -132,3 +132,18 @@ def test_a_command_is_looked_for_where_its_process_will_look(config: Path, tmp_p
     )
     found = findings(run("--json"))
     assert [found[f"server {name}"]["ok"] for name in ("path", "folder", "nowhere")] == [True, True, False]
+
+
+def test_the_log_is_looked_at(config: Path, tmp_path: Path) -> None:
+    configure(config, tools=entry("echo"))
+    assert findings(run("--json"))["log"]["detail"] == "nothing is logged yet"
+    assert findings(run("--json", "--database", "none"))["log"]["detail"] == "none is kept"
+    assert CliRunner().invoke(build(), ["migrate"]).exit_code == 0
+    assert findings(run("--json"))["log"]["detail"].endswith("toolatlas.db, 0 episodes")
+    assert CliRunner().invoke(build(), ["migrate", "--to", "base"]).exit_code == 0
+    behind = run("--json")
+    assert behind.exit_code == 1
+    assert "run `toolatlas migrate`" in findings(behind)["log"]["detail"]
+    away = findings(run("--json", "--database", "postgresql://nobody@127.0.0.1:1/nothing"))["log"]
+    assert not away["ok"]
+    assert "cannot be used" in away["detail"]

@@ -27,3 +27,17 @@ async def test_a_call_whose_agent_does_not_come_back_is_given_up(monkeypatch: py
     again = ParkableCall("agent", "what")
     with pytest.raises(Denied, match="expired"):
         waiting.taken_up(again, {"requestState": asked["requestState"], "inputResponses": {}})
+
+
+async def test_a_call_that_waits_when_the_gateway_ends_is_given_up_once() -> None:
+    given_up: list[str] = []
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            waiting = Parking(tasks.start_soon)
+            call = ParkableCall("agent", "what")
+            call.on_given_up = lambda: given_up.append("call")
+            waiting.begin(call, lambda: call.ask("elicitation/create", {}, None))
+            assert (await waiting.answer(call))["resultType"] == "input_required"
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    assert given_up == ["call"]

@@ -3,19 +3,26 @@ and every call that began is over at some time, so that its episode can end."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp import types as t
 
 from proxy.store.recorder import Level, Outcome
 from tests.fixtures.running import entry
 from tests.proxy.endpoint.conftest import StartGateway
+from tests.proxy.endpoint.test_http import serving
 from tests.proxy.endpoint.test_logged_steps import ERAS, PRIVATE, ask, task_of
+from tests.proxy.metatools.conftest import StartCoding, run, start_coding
 
+__all__ = ["start_coding"]
 pytestmark = pytest.mark.anyio
+PRIMITIVES = {"command": sys.executable, "args": ["-m", "tests.fixtures.primitives", "--era", "2025", "--stdio"]}
 SECRET = "the-merger-with-acme"
 
 
@@ -34,7 +41,7 @@ async def test_the_end_of_an_episode_is_not_told_where_nothing_is_logged(start_g
         async with Client(running.app.server, mode=era) as client:
             task = task_of(await ask(client, "search_tools", query="echo"))
             await ask(client, "finish_task", outcome="done", answer=SECRET, **task)
-    assert [ending.level for ending in running.steps.endings] == [Level.OFF]
+    assert running.steps.endings == []
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -124,3 +131,51 @@ async def test_a_question_that_is_the_answer_of_a_call_leaves_nothing_open(start
             assert [each.open_calls for each in running.app.service.tasks.running] == [0]
             await ask(client, "finish_task", outcome="done", **task)
         assert len(running.steps.endings) == 1
+
+
+@pytest.mark.parametrize("path", ["/mcp/private", "/mcp?mode=direct"])
+async def test_an_unknown_tool_of_a_private_server_is_not_written_in_the_other_modes(tmp_path: Path, path: str) -> None:
+    name = "ecko" if path == "/mcp/private" else "private__ecko"
+    async with serving(tmp_path, {"tools": entry("echo"), "private": PRIVATE}) as (base, app, steps):
+        await app.gateway.pool.wait_for_first_listings(20)
+        for mode in ERAS:
+            async with Client(base + path, mode=mode) as client:
+                with anyio.fail_after(20), suppress(MCPError):
+                    await client.call_tool(name, {"text": SECRET})
+                assert steps.last.level is Level.METADATA
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"private.ecko(text='{SECRET}')",
+        f"if False:\n    private.echo(text='{SECRET}')",
+        f"private.echo(text='{SECRET}'",
+    ],
+)
+async def test_code_that_was_to_call_a_private_server_is_not_written(
+    start_coding: StartCoding, era: str, code: str
+) -> None:
+    async with start_coding({"tools": entry("echo"), "private": PRIVATE}) as coding:
+        async with Client(coding.app.server, mode=era) as client:
+            await run(client, code)
+            assert {step.level for step in coding.steps.all} == {Level.METADATA}
+            await run(client, "tools.echo(text='open')")
+            assert coding.steps.last.level is Level.FULL
+
+
+@pytest.mark.parametrize("request_name", ["resources/read", "prompts/get"])
+async def test_a_session_that_read_from_a_private_server_goes_on_without_contents(
+    start_gateway: StartGateway, request_name: str
+) -> None:
+    servers = {"tools": entry("echo"), "private": {**PRIMITIVES, "log": "metadata"}}
+    async with start_gateway(servers) as running, Client(running.app.server, mode="legacy") as client:
+        with anyio.fail_after(30):
+            if request_name == "resources/read":
+                await client.read_resource((await client.list_resources()).resources[0].uri)
+            else:
+                prompt = (await client.list_prompts()).prompts[0]
+                await client.get_prompt(prompt.name, {each.name: "Ann" for each in prompt.arguments or ()})
+        await ask(client, "call_tool", tool="tools.echo", arguments={"text": SECRET})
+        assert running.steps.last.level is Level.METADATA

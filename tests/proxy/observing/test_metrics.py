@@ -34,7 +34,7 @@ async def call(client: Client, name: str, **arguments: Any) -> Any:
 async def test_each_outcome_of_a_call_is_counted_at_once(observe: Observe) -> None:
     servers = {
         "tools": {**entry("echo"), "tools": {"deny": ["delete_file"]}},
-        "late": {**entry("echo"), "timeout_s": 1},
+        "late": {**entry("echo"), "timeout_s": 2},
         "dead": dead_port_entry(),
     }
     async with observe(servers) as gateway, Client(gateway.app.server, mode="legacy") as client:
@@ -58,7 +58,7 @@ async def test_each_outcome_of_a_call_is_counted_at_once(observe: Observe) -> No
     assert calls("late", tool="silent_slow", outcome="timeout") == 1
     assert calls(tool="add", outcome="invalid_arguments") == 1
     assert found.value("toolatlas_call_duration_seconds_count", server="tools") == calls() == 4
-    # In seconds: a call that got a whole one is in none of the buckets below.
+    # In seconds: a call that got two of them is in none of the buckets below.
     assert found.value("toolatlas_call_duration_seconds_bucket", server="late", le="0.5") == 0
     assert found.value("toolatlas_call_duration_seconds_bucket", server="late", le="+Inf") == 1
 

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp import types as t
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 from opentelemetry.sdk.trace import ReadableSpan
@@ -24,7 +25,7 @@ from proxy.servers.transports import Channel, open_transport
 from proxy.store.recorder import Level
 from tests.fixtures.raw_agent import LEGACY, MODERN, RawAgent, raw_agent
 from tests.fixtures.running import dead_port_entry, entry
-from tests.proxy.observing.conftest import Observe, Observed, attributes, texts
+from tests.proxy.observing.conftest import WITHIN_S, Observe, Observed, attributes, texts
 from tests.proxy.test_fidelity import http_entry, stdio_entry
 
 pytestmark = pytest.mark.anyio
@@ -185,6 +186,30 @@ tools.fail()
     assert "error.type" not in attributes(added)
 
 
+async def test_a_call_that_waits_for_the_user_is_a_span_for_each_of_its_requests(observe: Observe) -> None:
+    async def answer(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        return t.ElicitResult(action="accept", content={})
+
+    arguments = {"code": "print(tools.add(a=1, b=2), tools.delete_file(path='a'))"}
+    async with observe({"tools": entry("echo")}, backend=EmbeddedBackend(limits_of(()))) as gateway:
+        async with Client(gateway.app.server, elicitation_callback=answer) as client:
+            with anyio.fail_after(WITHIN_S):
+                asking = await client.session.call_tool("run_python", arguments, allow_input_required=True)
+                assert isinstance(asking, t.InputRequiredResult)
+                replies = {key: t.ElicitResult(action="accept", content={}) for key in asking.input_requests or ()}
+                result = await client.session.call_tool(
+                    "run_python", arguments, input_responses=replies, request_state=asking.request_state
+                )
+        assert not result.is_error
+        asked, answered = (span for span in gateway.spans if span.name == "tools/call run_python")
+        deleted = gateway.named("tools/call delete_file")
+    assert attributes(asked)["toolatlas.outcome"] == "input_required"
+    assert attributes(answered)["toolatlas.outcome"] == "ok"
+    assert is_child(gateway.named("tools/call add"), asked)
+    # The run is that of the request that began it.
+    assert is_child(deleted, asked)
+
+
 async def failing(gateway: Observed, tool: str, arguments: Any) -> dict[str, Any]:
     """What the span of a failed call in search mode tells."""
     async with raw_agent(gateway.app.http, "/mcp", LEGACY) as agent:
@@ -213,7 +238,7 @@ async def test_a_failure_is_told_by_its_kind(
 ) -> None:
     servers = {
         "tools": {**entry("echo"), "tools": {"deny": ["delete_file"]}},
-        "late": {**entry("echo"), "timeout_s": 1},
+        "late": {**entry("echo"), "timeout_s": 2},
         "faults": entry("faults"),
         "dead": dead_port_entry(),
     }
@@ -225,7 +250,7 @@ async def test_a_failure_is_told_by_its_kind(
     assert [span.status.description for span in sent] == [None] * len(sent)
 
 
-async def test_a_json_session_error_is_told_by_its_code(observe: Observe) -> None:
+async def test_a_json_rpc_error_is_told_by_its_code(observe: Observe) -> None:
     async with observe({"faults": entry("faults")}) as gateway:
         async with raw_agent(gateway.app.http, "/mcp/faults", LEGACY) as agent:
             assert "error" in (await agent.call("session_error", {})).body
@@ -239,10 +264,15 @@ async def test_a_json_session_error_is_told_by_its_code(observe: Observe) -> Non
 
 async def test_a_call_that_the_agent_gives_up_is_told_as_cancelled(observe: Observe) -> None:
     async with observe({"tools": entry("echo")}) as gateway, Client(gateway.app.server, mode="legacy") as client:
-        with anyio.move_on_after(0.5):
-            await client.call_tool("call_tool", {"tool": "tools.silent_slow", "arguments": {"seconds": 60}})
+        with anyio.fail_after(WITHIN_S), anyio.CancelScope() as call:
+
+            async def give_up(progress: float, total: float | None, message: str | None) -> None:
+                call.cancel()
+
+            slow = {"tool": "tools.slow", "arguments": {"seconds": 60}}
+            await client.call_tool("call_tool", slow, progress_callback=give_up)
         await gateway.until(lambda: any(span.name == "tools/call call_tool" for span in gateway.spans))
-        served, sent = gateway.named("tools/call call_tool"), gateway.named("tools/call silent_slow")
+        served, sent = gateway.named("tools/call call_tool"), gateway.named("tools/call slow")
     assert attributes(served)["error.type"] == attributes(sent)["error.type"] == "cancelled"
     assert attributes(served)["toolatlas.outcome"] == "cancelled"
 
@@ -266,6 +296,16 @@ async def test_spans_hold_no_contents_no_secrets_and_no_name_that_an_agent_made_
         assert len(gateway.spans) > 20
         assert "hunter2" not in texts(gateway.spans)
         assert not any(span.events for span in gateway.spans)
+
+
+@pytest.mark.parametrize("params", [{"name": ["x"]}, {"name": {}}, {}, {"name": "x", "_meta": {"traceparent": [1]}}])
+async def test_a_malformed_request_is_answered_as_without_tracing(observe: Observe, params: Any) -> None:
+    answers: list[Any] = []
+    for tracing in (True, False):
+        async with observe({"tools": entry("echo")}, tracing=tracing) as gateway:
+            async with raw_agent(gateway.app.http, "/mcp", LEGACY) as agent:
+                answers.append((await agent.request("tools/call", {"arguments": {}, **params})).body)
+    assert answers[0] == answers[1]
 
 
 async def test_a_tool_that_is_not_logged_is_not_named(observe: Observe) -> None:
