@@ -169,7 +169,7 @@ def check_peers(given: Sequence[str]) -> dict[str, str]:
     peers: dict[str, str] = {}
     for peer in given:
         name, _, url = peer.partition("=")
-        if not _REPLICA.fullmatch(name):
+        if not _REPLICA.fullmatch(name) or not url:
             raise ConfigurationError(f"--peer is NAME=URL, with the other gateway's --replica as name, not {peer!r}")
         check_url("--peer", url)
         peers[name] = url.rstrip("/")

@@ -154,6 +154,8 @@ def serve(
     )
     _log_to_stderr(log_level)
     check(settings, os.environ)
+    # What is in it is private one by one; that others cannot even list it is one thing less to get wrong.
+    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _listen(settings) as listener:
         actual_port = listener.getsockname()[1]
         url = f"http://{f'[{host}]' if ':' in host else host}:{actual_port}/mcp"
@@ -233,6 +235,8 @@ async def _run(settings: Settings, listener: socket.socket, url: str) -> None:
         http,
         log_config=None,
         access_log=False,
+        # Who a request comes from is counted at sign-in: nobody may write that into a header.
+        proxy_headers=False,
         http="httptools",
         lifespan="on",
         # Clients keep connections for their next call; the default of 5 s would cut them in between.

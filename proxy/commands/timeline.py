@@ -52,7 +52,7 @@ def _head(trajectory: Trajectory) -> Iterator[Text]:
 def _step(step: TrajectoryStep, began_at: datetime, limit: int | None, indent: int) -> Iterator[Text]:
     pad = "  " * indent
     after = (step.started_at - began_at).total_seconds()
-    head = Text(f"{pad}+{after:.1f} s  ")
+    head = Text(f"{pad}+{max(0.0, after):.1f} s  ")
     head.append(visible(step.name), style="bold")
     head.append(f"  {step.outcome}", style="green" if step.outcome is Outcome.OK else "red")
     head.append(f"  {step.duration_ms:,.0f} ms{_tokens(step)}", style="dim")

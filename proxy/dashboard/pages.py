@@ -23,12 +23,13 @@ from proxy.dashboard.choice import (
     written,
 )
 from proxy.dashboard.guard import Viewer
-from proxy.dashboard.queries import Page, Usage, agents, by_server, episodes, usage
+from proxy.dashboard.queries import Page, Usage, agents, by_server, episodes, too_long, usage
 from proxy.dashboard.servers import ListServers
 from proxy.dashboard.sessions import Sessions
 from proxy.dashboard.templating import Templates
 from proxy.dashboard.timeline import STEPS_PER_PAGE, timeline
 from proxy.dashboard.ways import way_up
+from proxy.dashboard.words import too_long_to_show
 from proxy.store.database import Database
 from proxy.store.trajectories import load
 
@@ -118,6 +119,9 @@ class Pages:
     async def episode(self, request: Request) -> Response:
         """One episode as a timeline."""
         episode_id = request.path_params["episode"]
+        if await too_long(self._database, episode_id):
+            text = too_long_to_show(episode_id)
+            return await self._page(request, "message.html", status=413, up=way_up(request), title="Long", text=text)
         trajectory = await load(self._database, episode_id)
         if trajectory is None:
             return await self.missing(request, f"There is no episode {episode_id}, or not any more.")

@@ -10,17 +10,22 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Integer, Select, func, literal, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.orm import InstrumentedAttribute
 
 from proxy.dashboard.choice import RUNNING, WINDOWS, Choice
 from proxy.store.database import Database
 from proxy.store.filters import Filters, conditions
 from proxy.store.recorder import Outcome
-from proxy.store.tables import CallRow, DecisionRow, EndingRow, EpisodeRow, Utc
+from proxy.store.tables import CallRow, DecisionRow, EndingRow, EpisodeRow, StepRow, Utc
 from proxy.store.trajectories import Cursor
 
 TASK_CHARS = 400
+MAX_STEPS = 5_000
+MAX_STEP_CHARS = 16_000_000
+"""Of what is kept of an episode's steps: more is not read for a page. An agent decides how long its episodes get, and
+must not have one page take the memory of the gateway, or hold up the calls of all others."""
 RARE_CALLS = 2_000
 """A tool called more often than this is found by walking the episodes from the newest on."""
 
@@ -120,6 +125,18 @@ async def episodes(database: Database, choice: Choice) -> Page:
     return Page(lines, Cursor(lines[-1].began_at, lines[-1].id) if more else None)
 
 
+async def too_long(database: Database, episode_id: str) -> bool:
+    """Whether an episode has more steps, or larger ones, than are read for a page."""
+    some = select(StepRow.id).where(StepRow.episode_id == episode_id).limit(MAX_STEPS + 1).subquery()
+    of_steps = _chars(StepRow.arguments, StepRow.observation).where(StepRow.episode_id == episode_id)
+    of_calls = _chars(CallRow.arguments, CallRow.result).where(CallRow.episode_id == episode_id)
+    async with database.reading() as connection:
+        if (await connection.execute(select(func.count()).select_from(some))).scalar_one() > MAX_STEPS:
+            return True
+        chars = [(await connection.execute(each)).scalar_one() for each in (of_steps, of_calls)]
+    return sum(map(int, chars)) > MAX_STEP_CHARS
+
+
 async def agents(database: Database, limit: int = 200) -> list[str]:
     """Who has been here, for a filter to offer."""
     async with database.reading() as connection:
@@ -148,6 +165,11 @@ async def usage(database: Database, window: str, now: datetime | None = None) ->
         one = tools.setdefault((server, tool), Usage(server, tool))
         one.add(outcome, calls, total_ms, longest_ms, last_at)
     return sorted(tools.values(), key=lambda one: (-one.calls, one.server, one.tool))
+
+
+def _chars(*columns: InstrumentedAttribute[Any]) -> Select[Any]:
+    lengths = [func.coalesce(func.length(column, type_=Integer), 0) for column in columns]
+    return select(func.coalesce(func.sum(lengths[0] + lengths[1]), 0))
 
 
 def by_server(tools: Iterable[Usage]) -> dict[str, Usage]:
@@ -237,10 +259,14 @@ async def _last_queries(connection: AsyncConnection, ids: Sequence[str]) -> dict
     """What episodes that run have searched for last, or said that they are about."""
     if not ids:
         return {}
-    found = await connection.execute(
-        select(DecisionRow.episode_id, DecisionRow.task, DecisionRow.query)
-        .where(DecisionRow.episode_id.in_(ids))
-        .order_by(DecisionRow.decided_at)
+    text = func.coalesce(func.nullif(DecisionRow.task, ""), func.nullif(DecisionRow.query, ""))
+    # One for each episode: there may be any number of searches in it.
+    last = (
+        select(func.substr(text, 1, TASK_CHARS))
+        .where(DecisionRow.episode_id == EpisodeRow.id, text.is_not(None))
+        .order_by(DecisionRow.decided_at.desc())
+        .limit(1)
+        .scalar_subquery()
     )
-    said = {episode: task or query for episode, task, query in found if task or query}
-    return {episode: text[:TASK_CHARS] for episode, text in said.items() if text is not None}
+    found = await connection.execute(select(EpisodeRow.id, last).where(EpisodeRow.id.in_(ids)))
+    return {episode: said for episode, said in found if said is not None}

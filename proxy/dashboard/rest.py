@@ -11,12 +11,14 @@ from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
 from proxy.dashboard.choice import BadChoice, read_choice, read_window, written
-from proxy.dashboard.queries import Usage, episodes, usage
+from proxy.dashboard.queries import Usage, episodes, too_long, usage
 from proxy.dashboard.servers import ListServers
+from proxy.dashboard.words import too_long_to_show
 from proxy.store.database import Database
 from proxy.store.trajectories import load
 
@@ -39,10 +41,13 @@ class Rest:
 
     async def episode(self, request: Request) -> Response:
         """One trajectory, whole."""
-        trajectory = await load(self._database, request.path_params["episode"])
+        episode_id = request.path_params["episode"]
+        if await too_long(self._database, episode_id):
+            return answer({"error": too_long_to_show(episode_id)}, 413)
+        trajectory = await load(self._database, episode_id)
         if trajectory is None:
             return answer({"error": "There is no such episode, or not any more."}, 404)
-        return answer(trajectory)
+        return await anyio.to_thread.run_sync(answer, trajectory)
 
     async def stats(self, request: Request) -> Response:
         """How often each tool was called within `window`, and how that went."""

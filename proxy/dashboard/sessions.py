@@ -92,7 +92,7 @@ class Sessions:
 
 
 class Attempts:
-    """Bounds how often one address may fail to sign in."""
+    """Bounds how often one address may fail to sign in, and with that what it can have written to the log."""
 
     def __init__(
         self,

@@ -7,6 +7,8 @@ the session where there is one, else from a cookie that came with the form.
 from __future__ import annotations
 
 import logging
+import math
+import re
 import secrets
 from hmac import compare_digest
 from urllib.parse import parse_qs
@@ -24,6 +26,8 @@ from proxy.errors import ConfigurationError
 logger = logging.getLogger("toolatlas.dashboard")
 
 MAX_FORM_BYTES = 8_192
+_SECRET = re.compile(r"[A-Za-z0-9_-]{32}")
+"""Of a form's cookie, as `secrets.token_urlsafe(24)` writes it."""
 
 
 class Signing:
@@ -60,11 +64,6 @@ class Signing:
         if not self._genuine(request.cookies.get(self._form_cookie, ""), fields):
             problem = "This form was out of date, or another site sent it. Nothing was done: try once more."
             return await self._form(request, place, problem, 403)
-        address = request.client.host if request.client is not None else ""
-        wait_s = self._attempts.wait_s(address)
-        if wait_s:
-            problem = f"Too many tokens that were not good came from your address: wait {wait_s:.0f} s."
-            return await self._form(request, place, problem, 429, {"retry-after": f"{wait_s:.0f}"})
         try:
             info = self._tokens.verify(fields.get("token", "").strip())
         except ConfigurationError as error:
@@ -72,6 +71,12 @@ class Signing:
             problem = "The gateway cannot read its token file, so it admits nobody until its owner repairs it."
             return await self._form(request, place, problem, 503)
         if info is None or not info.allows(Scope.VIEW):
+            # Of tokens that are not good alone: behind a reverse proxy all people have one address, and whoever fails
+            # again and again must not lock out the others. Guessing 256 bits is not what has to be slowed down.
+            address = request.client.host if request.client is not None else ""
+            if wait_s := math.ceil(self._attempts.wait_s(address)):
+                problem = f"Too many tokens that were not good came from your address: wait {wait_s} s."
+                return await self._form(request, place, problem, 429, {"retry-after": str(wait_s)})
             self._attempts.failed(address)
             problem = (
                 "This token is unknown, revoked or expired."
@@ -110,7 +115,8 @@ class Signing:
         headers: dict[str, str] | None = None,
     ) -> Response:
         # One that is there stays, so that forms in two tabs both work.
-        secret = request.cookies.get(self._form_cookie, "") or secrets.token_urlsafe(24)
+        given = request.cookies.get(self._form_cookie, "")
+        secret = given if _SECRET.fullmatch(given) else secrets.token_urlsafe(24)
         # Browsers send no cookie of ours with a link from another site, so whoever follows one seems signed out.
         from_elsewhere = request.headers.get("sec-fetch-site") == "cross-site"
         answer = await self._templates.page(

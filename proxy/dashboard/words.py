@@ -21,6 +21,11 @@ def said(result: Any) -> str:
     return "\n".join(_block(as_object(block), block) for block in cast("list[Any]", content))
 
 
+def too_long_to_show(episode_id: str) -> str:
+    """What is said in the place of an episode that no page is made of."""
+    return f"This episode is too long to be shown here: `toolatlas episodes show {episode_id}` has it."
+
+
 def pretty(value: Any) -> str:
     """JSON to be read."""
     line = json.dumps(value, ensure_ascii=False)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from proxy.dashboard.templating import duration
+from proxy.dashboard.queries import MAX_STEP_CHARS, MAX_STEPS
 from proxy.dashboard.timeline import MAX_CHARS, MAX_CODE_CALLS, STEPS_PER_PAGE, timeline
 from proxy.dashboard.words import pretty, said
 from proxy.store.database import Database
@@ -274,3 +275,21 @@ async def test_a_database_that_is_away_is_said_and_pages_come_back(site: Site) -
         await site.database.close()
         path.write_bytes(kept)
         assert (await http.get("/ui/episodes")).status_code == 200
+
+
+@pytest.mark.parametrize(("steps", "chars"), [(MAX_STEPS + 1, 1), (3, MAX_STEP_CHARS // 2)])
+async def test_an_episode_that_is_too_long_is_not_read_for_a_page(each_site: Site, steps: int, chars: int) -> None:
+    one = logged.Episode(7)
+    for _ in range(steps):
+        one.call("s", "t", {"a": "y" * (chars // 2)}, logged.text("x" * (chars // 2)))
+    other = logged.Episode(8)
+    other.call("s", "t", {}, logged.text("x" * (MAX_STEP_CHARS // 2)))
+    await logged.write(each_site.database, one.end("long"), other.end("short"))
+    async with each_site.client() as http:
+        page = await http.get(f"/ui/episodes/{one.id}")
+        assert page.status_code == 413
+        assert f"`toolatlas episodes show {one.id}`" in page.text
+        told = await http.get(f"/api/episodes/{one.id}")
+        assert (told.status_code, "toolatlas episodes show" in told.json()["error"]) == (413, True)
+        assert (await http.get(f"/ui/episodes/{other.id}")).status_code == 200
+        assert len((await http.get(f"/api/episodes/{other.id}")).json()["steps"]) == 1
