@@ -237,7 +237,7 @@ def _dashboard(
 def _guard(tokens: TokenStore, settings: Settings, security: TransportSecuritySettings) -> Guard:
     """Of a gateway without pages: nobody can begin a session with it."""
     sessions = Sessions(secrets.token_bytes(32), tokens)
-    return Guard(tokens, sessions, security, open_to_all=not settings.guarded, secure=False)
+    return Guard(tokens, sessions, security, open_to_all=settings.open_pages, secure=False)
 
 
 def _readings(settings: Settings, gateway: Gateway, service: Service, logbook: Logbook | None) -> Readings:

@@ -80,7 +80,7 @@ class Service:
         return self._modes(PastSight(self._gateway, catalog)).search
 
     def _modes(self, sight: Sight) -> Modes:
-        settings, answers = self._settings, Answers(sight, self.shapes)
+        settings, answers = self._settings, Answers(sight, self.shapes, self._settings.log)
         metatools = (
             SearchTools(sight, settings.search_wait_s),
             ListServers(sight),

@@ -110,6 +110,12 @@ class Settings:
         public = self.public_url is not None and urlsplit(self.public_url).hostname not in LOOPBACK
         return not self.loopback or self.oauth is not None or public
 
+    @property
+    def open_pages(self) -> bool:
+        """Whether pages need no token while there is none: where agents need none, and servers have no user of their
+        own, from whom the log would be kept in files alone."""
+        return not self.guarded and self.servers_host is None
+
 
 @dataclass(frozen=True, slots=True)
 class Folders:
@@ -172,6 +178,8 @@ def check_peers(given: Sequence[str]) -> dict[str, str]:
         if not _REPLICA.fullmatch(name) or not url:
             raise ConfigurationError(f"--peer is NAME=URL, with the other gateway's --replica as name, not {peer!r}")
         check_url("--peer", url)
+        if name in peers:
+            raise ConfigurationError(f"--peer names two gateways {name!r}: give each a --replica of its own")
         peers[name] = url.rstrip("/")
     return peers
 

@@ -91,7 +91,7 @@ class NarrowSight:
         try:
             return self.catalog.tool(name)
         except UnknownName:
-            if not self.pool.starting:
+            if not self.pool.first_listings & self._servers:
                 raise
         await self.pool.wait_for_first_listings(wait_s)
         return self.catalog.tool(name)

@@ -17,6 +17,8 @@ from proxy.errors import UnknownName
 from proxy.store.recorder import Ending, EndReason, Episode, Level
 
 MAX_TASKS = 10_000
+MOST_IMPLIED = 200
+"""Calls of one implied task: under steady traffic it would never end, and its episode could not be read."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class Task:
     level: Level = Level.FULL
     """The most that may still be written of it. Once a server that is not logged in full was called, what it answered
     may turn up anywhere: in code's variables, in arguments for another server, in the answer."""
+    calls: int = 0
     open_calls: int = 0
     """Calls under way."""
     ending: Ending | None = None
@@ -131,6 +134,9 @@ class TaskStore:
         key = (by.agent, by.mode)
         self.forget_idle()
         task = self._tasks.get(self._implied.get(key, ""))
+        if task is not None and task.calls >= MOST_IMPLIED:
+            self.finish(task, EndReason.LONG)
+            task = None
         if task is None:
             task = self.begin(by)
             self._implied[key] = task.id
@@ -159,6 +165,7 @@ class TaskStore:
 
     def hold(self, task: Task) -> None:
         """A call of it begins."""
+        task.calls += 1
         task.open_calls += 1
 
     def release(self, task: Task) -> None:

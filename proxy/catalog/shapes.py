@@ -86,6 +86,8 @@ class Shapes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._books: dict[str, _Book] = {}
+        self._forgotten = 0
+        """How often all was to be lost."""
 
     def learn(self, tool: ToolRecord, identity: str, value: Any) -> None:
         """Take note of a good result: plain JSON data as code gets it. `identity` is that of the server, whose answers
@@ -140,6 +142,7 @@ class Shapes:
     def forget(self) -> None:
         """Lose everything, on disk too: examples are of what a server answered, and some of that was deleted."""
         self._books.clear()
+        self._forgotten += 1
         for path in self._folder.glob("*.json"):
             path.unlink(missing_ok=True)
 
@@ -154,6 +157,7 @@ class Shapes:
                 await self._save()
 
     async def _save(self) -> None:
+        forgotten = self._forgotten
         for identity, book in tuple(self._books.items()):
             if book.changed:
                 book.changed = False
@@ -162,6 +166,10 @@ class Shapes:
                     await anyio.to_thread.run_sync(self._write, identity, content)
                 except OSError as error:
                     logger.warning("what was learned of results cannot be kept on disk: %s", error)
+                if self._forgotten != forgotten:
+                    # Meanwhile: what was written, and what is left to write, is of before.
+                    self._path(identity).unlink(missing_ok=True)
+                    return
 
     def _write(self, identity: str, content: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -127,6 +127,12 @@ def serve(
 ) -> None:
     """Serve the configured servers to MCP clients at http://HOST:PORT/mcp."""
     folders = Folders.from_environment(os.environ)
+    peers = check_peers(peer or ())
+    if peers and not peers.keys() - {replica}:
+        # Tasks of all of them would bear one name, and nothing would be passed on.
+        raise ConfigurationError(
+            f"--peer names no gateway but {replica!r}, which is this one: give each a --replica of its own"
+        )
     settings = Settings(
         config=(config or folders.config).expanduser().resolve(),
         host=host,
@@ -148,7 +154,7 @@ def serve(
         broker=broker,
         servers_host=servers_host,
         replica=check_replica(replica),
-        peers=check_peers(peer or ()),
+        peers=peers,
         exit_when_idle_s=exit_when_idle,
         grace_s=grace,
     )

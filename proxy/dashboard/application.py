@@ -66,7 +66,7 @@ def build_dashboard(
     """
     secure = settings.public_url is not None and settings.public_url.startswith("https://")
     sessions = Sessions(key, tokens)
-    guard = Guard(tokens, sessions, security, open_to_all=not settings.guarded, secure=secure)
+    guard = Guard(tokens, sessions, security, open_to_all=settings.open_pages, secure=secure)
     templates = Templates()
     pages = Hardened(
         _pages(

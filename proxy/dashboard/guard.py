@@ -4,9 +4,9 @@ Above: application.py puts it around all of them. Below: sessions.py, the token 
 Origin.
 
 Three ways in: a token of scope `view` or `admin` as `Authorization: Bearer …`; a session that was begun with such a
-token; or, where the gateway asks agents for no token and there is none, being on this machine. A token of an agent is
-refused everywhere. Without a token in the header, Host must be a name of this gateway: a page of another site, whose
-name was made to lead here, gets nothing.
+token; or, where the gateway asks agents for no token, runs the servers itself and has no token, being on this machine.
+A token of an agent is refused everywhere. Without a token in the header, Host must be a name of this gateway: a page of
+another site, whose name was made to lead here, gets nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Guard:
     """Tells who comes with a request.
 
     Args:
-        open_to_all: Whether agents need no token; pages then need none either, as long as there is none.
+        open_to_all: Whether pages need no token, as long as there is none.
         secure: Whether people come over https, so that cookies may be held to it.
     """
 

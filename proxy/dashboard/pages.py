@@ -121,7 +121,9 @@ class Pages:
         episode_id = request.path_params["episode"]
         if await too_long(self._database, episode_id):
             text = too_long_to_show(episode_id)
-            return await self._page(request, "message.html", status=413, up=way_up(request), title="Long", text=text)
+            return await self._page(
+                request, "message.html", status=413, up=way_up(request), title="Too long", text=text
+            )
         trajectory = await load(self._database, episode_id)
         if trajectory is None:
             return await self.missing(request, f"There is no episode {episode_id}, or not any more.")

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from proxy.dashboard.words import as_object, pretty, said
+from proxy.dashboard.words import as_object, known, pretty, said
 from proxy.store.recorder import Outcome
-from proxy.store.trajectory import Missing, Size, Trajectory, TrajectoryCall, TrajectoryDecision, TrajectoryStep
+from proxy.store.trajectory import Size, Trajectory, TrajectoryCall, TrajectoryDecision, TrajectoryStep
 
 STEPS_PER_PAGE = 100
 MAX_CODE_CALLS = 200
 """Of one run of code on a page; the rest is counted."""
 MAX_CHARS = 20_000
 """Of one text on a page; the rest is counted, and `toolatlas episodes show` has it."""
+PAGE_CHARS = 1_000_000
+"""Of all texts on a page; the steps that they are too much for are on the next one."""
+CALLS_CHARS = PAGE_CHARS * 3 // 4
+"""Of the texts of one run's calls; the calls beyond are counted."""
 OPEN_CHARS = 900
 OPEN_LINES = 14
 """A text with more than either is folded."""
@@ -50,12 +54,6 @@ _IN_TITLE: Mapping[str, Sequence[str]] = {
     "reveal": ("tools",),
     "read": ("id",),
     "finish": ("outcome",),
-}
-_MISSING: Mapping[Missing, str] = {
-    Missing.NOT_LOGGED: "not logged (level metadata)",
-    Missing.NOTHING: "nothing came back",
-    Missing.RUNNING: "not known while the episode runs",
-    Missing.UNTOLD: "the agent did not say",
 }
 
 
@@ -119,6 +117,10 @@ class Entry:
     def failed(self) -> bool:
         return self.outcome != Outcome.OK
 
+    @property
+    def chars(self) -> int:
+        return sum(len(one.text) for one in (*self.sent, *self.received)) + sum(call.chars for call in self.calls)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
@@ -145,11 +147,11 @@ def timeline(trajectory: Trajectory, first: int = 1) -> Timeline:
     span_ms = max([1.0, *ends])
     steps = trajectory.steps[first - 1 : first - 1 + STEPS_PER_PAGE]
     return Timeline(
-        entries=tuple(_entry(trajectory, step, span_ms) for step in steps),
+        entries=_fitting((_entry(trajectory, step, span_ms) for step in steps), PAGE_CHARS),
         first=first,
         total=len(trajectory.steps),
-        task=trajectory.task or _known(trajectory.task_missing),
-        answer=trajectory.answer or _known(trajectory.answer_missing),
+        task=trajectory.task or known(trajectory.task_missing),
+        answer=trajectory.answer or known(trajectory.answer_missing),
         span_ms=span_ms,
     )
 
@@ -158,7 +160,8 @@ def _entry(trajectory: Trajectory, step: TrajectoryStep, span_ms: float) -> Entr
     kind = _KINDS.get(step.name, "call") if step.mode == "search" else "call"
     offset_ms = (step.started_at - trajectory.began_at).total_seconds() * 1000
     ranked = _ranking(step.decision)
-    calls = step.code_calls[:MAX_CODE_CALLS]
+    calls = (_entry(trajectory, call, span_ms) for call in step.code_calls[:MAX_CODE_CALLS])
+    fitting = _fitting(calls, CALLS_CHARS)
     return Entry(
         id=step.id,
         kind=kind,
@@ -178,9 +181,20 @@ def _entry(trajectory: Trajectory, step: TrajectoryStep, span_ms: float) -> Entr
         decision=step.decision,
         ranked=tuple(ranked[:MAX_RANKED]),
         not_ranked=max(0, len(ranked) - MAX_RANKED),
-        calls=tuple(_entry(trajectory, call, span_ms) for call in calls),
-        more_calls=len(step.code_calls) - len(calls),
+        calls=fitting,
+        more_calls=len(step.code_calls) - len(fitting),
     )
+
+
+def _fitting(entries: Iterator[Entry], chars: int) -> tuple[Entry, ...]:
+    """The first ones, as many as have no more texts than that, and at least one."""
+    fitting: list[Entry] = []
+    for entry in entries:
+        chars -= entry.chars
+        if fitting and chars < 0:
+            break
+        fitting.append(entry)
+    return tuple(fitting)
 
 
 def _title(kind: str, step: TrajectoryStep) -> str:
@@ -214,7 +228,7 @@ def _received(step: TrajectoryStep) -> Iterator[Passage]:
         label = "What the agent read" if step.parent_id is None else "What the code got"
         yield _passage(label, said(step.observation), step.observation_size)
     elif step.error is None:
-        yield _passage("Result", f"({_known(step.observation_missing)})")
+        yield _passage("Result", f"({known(step.observation_missing)})")
     if step.call is not None and step.call.result is not None and step.call.result is not step.observation:
         yield _passage("What the server sent", said(step.call.result), step.call.result_size)
 
@@ -222,7 +236,7 @@ def _received(step: TrajectoryStep) -> Iterator[Passage]:
 def _sent(kind: str, step: TrajectoryStep) -> Iterator[Passage]:
     """What the agent sent, and what the server was sent where that is something else."""
     if step.arguments is None:
-        yield _passage("Arguments", f"({_known(step.arguments_missing)})")
+        yield _passage("Arguments", f"({known(step.arguments_missing)})")
         return
     given = as_object(step.arguments)
     shown: Any = step.arguments
@@ -271,10 +285,6 @@ def _passage(label: str, text: str, size: Size | None = None, *, failed: bool = 
         notes=tuple(notes),
         failed=failed,
     )
-
-
-def _known(missing: Missing | None) -> str:
-    return "" if missing is None else _MISSING[missing]
 
 
 def _end_ms(trajectory: Trajectory, step: TrajectoryStep) -> float:

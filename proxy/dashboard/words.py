@@ -1,6 +1,6 @@
-"""JSON values of agents and servers as text to be read.
+"""JSON values of agents and servers as text to be read, and what is said where there are none.
 
-Above: timeline.py. Below: nothing.
+Above: timeline.py, pages.py, rest.py. Below: store/trajectory.py.
 """
 
 from __future__ import annotations
@@ -9,8 +9,16 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from proxy.store.trajectory import Missing
+
 LINE_CHARS = 100
 """JSON up to this stays on one line."""
+_MISSING: Mapping[Missing, str] = {
+    Missing.NOT_LOGGED: "not logged (level metadata)",
+    Missing.NOTHING: "nothing came back",
+    Missing.RUNNING: "not known while the episode runs",
+    Missing.UNTOLD: "the agent did not say",
+}
 
 
 def said(result: Any) -> str:
@@ -24,6 +32,11 @@ def said(result: Any) -> str:
 def too_long_to_show(episode_id: str) -> str:
     """What is said in the place of an episode that no page is made of."""
     return f"This episode is too long to be shown here: `toolatlas episodes show {episode_id}` has it."
+
+
+def known(missing: Missing | None) -> str:
+    """Why there is nothing to show; empty where there is something."""
+    return "" if missing is None else _MISSING[missing]
 
 
 def pretty(value: Any) -> str:

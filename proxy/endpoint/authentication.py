@@ -194,6 +194,7 @@ def agent_servers(scope: Mapping[str, Any]) -> frozenset[str] | None:
     return scope.get(_SERVERS)
 
 
-def agent_credential(scope: Mapping[str, Any]) -> bytes | None:
-    """The value of the `Authorization` header that a request came with, for another gateway to check again."""
-    return scope.get(_CREDENTIAL)
+def take_credential(scope: Scope) -> bytes | None:
+    """The value of the `Authorization` header that a request came with, for another gateway to check again. The request
+    has it no more then."""
+    return scope.pop(_CREDENTIAL, None)

@@ -155,24 +155,24 @@ class ToolCalls:
         if task is None:
             task = self._agents.task_of_failure(context, caller.agent, working.mode.label)
             self._agents.begin_call(task)
-        self._steps.record(
-            task,
-            Finished(
-                id=caller.step_id,
-                mode=working.mode.label,
-                name=working.name,
-                arguments=working.arguments,
-                target=caller.target,
-                outcome=outcome,
-                result=result,
-                error=problem,
-                server=working.mode.server,
-                astray=working.astray,
-                started_at=working.started_at,
-                began=working.began,
-            ),
+        finished = Finished(
+            id=caller.step_id,
+            mode=working.mode.label,
+            name=working.name,
+            arguments=working.arguments,
+            target=caller.target,
+            outcome=outcome,
+            result=result,
+            error=problem,
+            server=working.mode.server,
+            astray=working.astray,
+            started_at=working.started_at,
+            began=working.began,
         )
-        self._agents.end_call(task)
+        try:
+            self._steps.record(task, finished)
+        finally:
+            self._agents.end_call(task)
 
 
 def _passed_on(error: GatewayError, mode: Mode) -> MCPError | None:

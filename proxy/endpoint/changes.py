@@ -25,12 +25,14 @@ from mcp.server.subscriptions import (
 
 from proxy.catalog.catalog import Catalog
 from proxy.catalog.records import ServerRecord
-from proxy.errors import GatewayError
+from proxy.errors import GatewayError, InvalidArguments
 from proxy.servers.origin import Origin
 from proxy.servers.pool import Notice, Pool, Subscription
 
 logger = logging.getLogger("toolatlas.endpoint")
 
+MAX_FOLLOWED = 1_000
+"""Resources that one session or stream follows."""
 TELL_WITHIN_S = 5.0
 """An agent that does not read what it is sent must not hold up the others for longer."""
 DEBOUNCE_S = 0.2
@@ -116,10 +118,12 @@ class Changes:
         """Tell of changes of a server's resource, under the address that the agent uses.
 
         Raises:
-            GatewayError: As `Pool.subscribe` does.
+            GatewayError: As `Pool.subscribe` does, or too many are followed.
         """
         if address in follower.resources.values():
             return
+        if len(follower.resources) >= MAX_FOLLOWED:
+            raise InvalidArguments(f"{MAX_FOLLOWED} resources are followed here, and no more can be; unsubscribe some")
         subscription = await self._pool.subscribe(server, uri, origin)
         if follower in self._followers and subscription not in follower.resources:
             follower.resources[subscription] = address

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy.endpoint.agents import TASK_META_KEY
-from proxy.endpoint.authentication import agent_credential
+from proxy.endpoint.authentication import take_credential
 from proxy.endpoint.stale import SESSION_HEADER
 
 logger = logging.getLogger("toolatlas.replicas")
@@ -77,13 +77,13 @@ class Replicas:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._peers or scope["type"] != "http" or scope["method"] != "POST" or _stays(scope):
-            await self._app(scope, receive, send)
+            await self._here(scope, receive, send)
             return
         messages, body = await self._read(receive)
         owner, request_id = _owner(body)
         url = self._peers.get(owner) if owner is not None and owner != self._own else None
         if url is None or body is None:
-            await self._app(scope, _replayed(messages, receive), send)
+            await self._here(scope, _replayed(messages, receive), send)
             return
         started, failure = await self._pass_on(url, scope, body, receive, send)
         if failure is not None and started:
@@ -97,6 +97,10 @@ class Replicas:
             )
             answer = {"jsonrpc": "2.0", "id": request_id, "error": {"code": INTERNAL_ERROR, "message": text}}
             await JSONResponse(answer)(scope, receive, send)
+
+    async def _here(self, scope: Scope, receive: Receive, send: Send) -> None:
+        take_credential(scope)  # what is behind this has no use for it
+        await self._app(scope, receive, send)
 
     async def _read(self, receive: Receive) -> tuple[list[Message], bytes | None]:
         """The whole body, or None where it is larger than any that is accepted."""
@@ -137,7 +141,7 @@ class Replicas:
 def _request(url: str, scope: Scope, body: bytes) -> httpx2.Request:
     """The request as it came. Raises InvalidURL for an address that is too long."""
     query = scope["query_string"].decode("ascii", "replace")
-    credential = agent_credential(scope)
+    credential = take_credential(scope)
     # Not by a client's build_request, which adds words of its own (which encodings it takes, cookies of earlier
     # answers): the agent would be answered as they ask.
     return httpx2.Request(

@@ -21,7 +21,7 @@ from proxy import __version__
 from proxy.endpoint.agents import Agents, Context, Link, connection_of, is_modern
 from proxy.endpoint.authentication import agent_servers
 from proxy.endpoint.calls import ToolCalls
-from proxy.endpoint.changes import Changes, Follower, Listener, OnSession, OnStream
+from proxy.endpoint.changes import MAX_FOLLOWED, Changes, Follower, Listener, OnSession, OnStream
 from proxy.endpoint.modes import Mode
 from proxy.endpoint.parking import ParkableCall, Parking
 from proxy.endpoint.replicas import marked, unmarked
@@ -180,6 +180,9 @@ class Endpoint:
         """A 2026-07-28 agent's stream of changes; lasts until the agent ends it."""
         if self._streams >= MAX_STREAMS:
             raise MCPError(types.INTERNAL_ERROR, f"the gateway has {MAX_STREAMS} open streams and opens no more")
+        followed = params.notifications.resource_subscriptions or ()
+        if len(followed) > MAX_FOLLOWED:
+            raise MCPError(types.INVALID_PARAMS, f"a stream follows at most {MAX_FOLLOWED} resources")
         mode, link, stream = self._mode_of(context), Link(context), OnStream()
         origin = self._agents.caller(context, link, {}, link.ask).origin
         follower = _follower(stream, origin.session, context, mode)
@@ -194,7 +197,7 @@ class Endpoint:
         self._streams += 1
         try:
             with self._changes.follow(follower):
-                for address in params.notifications.resource_subscriptions or ():
+                for address in followed:
                     self._pool.start_soon(subscribe, address)
                 return await ListenHandler(stream.bus)(context, params)
         finally:

@@ -35,6 +35,8 @@ MAX_SERVERS = 200
 MAX_TEXT = 1000
 REQUEST_S = 10.0
 """How long whoever has connected may take to say what is to be started."""
+FULL_S = 0.2
+"""Between two tries to accept a connection when that fails."""
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
@@ -58,7 +60,13 @@ class Host:
     async def serve(self, listener: Listener[SocketStream]) -> None:
         """Until it is cancelled; then all servers are ended."""
         async with anyio.create_task_group() as tasks:
-            await listener.serve(self._connected, tasks)
+            while True:
+                try:
+                    await listener.serve(self._connected, tasks)
+                except anyio.BrokenResourceError as error:
+                    # No descriptor is left, say. That is no reason to end the servers that run.
+                    logger.warning("no connection can be accepted: %s", error.__cause__ or "the listener broke")
+                    await anyio.sleep(FULL_S)
 
     async def _connected(self, stream: SocketStream) -> None:
         self._connections += 1

@@ -25,6 +25,7 @@ from proxy.servers.permission import level_of
 from proxy.sight import Sight
 from proxy.store import recorder as store
 from proxy.store.recorder import Level
+from proxy.tasks import Task
 
 
 class ToolCaller:
@@ -115,13 +116,16 @@ class ToolCaller:
 class Answers:
     """What tools were seen to answer, for those whose servers do not say."""
 
-    def __init__(self, gateway: Sight, shapes: Shapes) -> None:
+    def __init__(self, gateway: Sight, shapes: Shapes, level: Level) -> None:
+        """`level`: the most that is logged of anything; examples are contents, too."""
         self._gateway = gateway
         self._shapes = shapes
+        self._level = level
 
-    def learn(self, tool: ToolRecord, value: Any) -> None:
-        """Take note of a good result, as the plain data that it means."""
-        if (identity := self._identity(tool)) is not None:
+    def learn(self, task: Task, tool: ToolRecord, value: Any) -> None:
+        """Take note of a good result, as the plain data that it means. Others are shown it, so nothing is taken where
+        it may hold what was said by a server that is not logged in full."""
+        if task.level is Level.FULL and (identity := self._identity(tool)) is not None:
             self._shapes.learn(tool, identity, value)
 
     def described(self, tool: ToolRecord) -> str:
@@ -140,7 +144,7 @@ class Answers:
         config = self._gateway.pool.configs.get(tool.server)
         if config is None or config.forward_headers or config.isolation is Isolation.SESSION:
             return None
-        if level_of(config, tool.name) is not Level.FULL:
+        if self._level is not Level.FULL or level_of(config, tool.name) is not Level.FULL:
             return None
         return config.identity
 

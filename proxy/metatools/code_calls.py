@@ -177,7 +177,7 @@ class CodeCalls:
         reply = reply_of(tool.written, result, tool.output_schema, self._means.limits.value_bytes, keep)
         if reply.ok:
             self.answered = tool
-            self._means.answers.learn(tool, reply.value)
+            self._means.answers.learn(self._task, tool, reply.value)
         elif (left_out := len(reply.value) - ERROR_LIMIT) > 0:
             # A server's own words, and so as they are.
             reply = replace(reply, value=f"{reply.value[:ERROR_LIMIT]}… {left_out:,} characters left out")

@@ -11,11 +11,12 @@ from proxy.catalog.records import ToolRecord
 from proxy.catalog.stubs import signature
 from proxy.catalog.text import first_sentence, one_line
 from proxy.errors import InvalidArguments
-from proxy.metatools.base import INTEGER, STRING, Request, definition, text_result
+from proxy.metatools.base import INTEGER, STRING, Request, Target, definition, text_result
 from proxy.router.base import Query
+from proxy.servers.permission import least_level
 from proxy.servers.supervisor import Phase
 from proxy.sight import Sight
-from proxy.store.recorder import Decision, Revealed
+from proxy.store.recorder import Decision, Level, Revealed
 
 SERVERS_PER_PAGE = 50
 TOOLS_PER_PAGE = 60
@@ -75,8 +76,9 @@ class SearchTools:
         )
         lines = [_found(tools[tool], self._gateway) for tool in shown]
         notes: list[str] = []
-        if starting := self._gateway.pool.starting:
-            notes.append(f"{starting} of {len(self._gateway.pool.configs)} servers still starting; search again later.")
+        seen = frozenset(server.name for server in self._gateway.catalog.servers)
+        if starting := self._gateway.pool.first_listings & seen:
+            notes.append(f"{len(starting)} of {len(seen)} servers still starting; search again later.")
         if not lines:
             notes.append("Nothing found. Try other words, or list_servers() and list_tools(server).")
         else:
@@ -95,19 +97,21 @@ class ListServers:
 
     async def run(self, request: Request) -> dict[str, Any]:
         servers = self._gateway.catalog.servers
+        target = request.caller.target
         lines = [
-            f"{server.written} - {server.purpose} ({_tools(len(server.tools))}){self._state(server.name)}"
+            f"{server.written} - {server.purpose} ({_tools(len(server.tools))}){self._state(server.name, target)}"
             if server.withheld is None
             else f"{server.written} [{server.purpose}]"
             for server in servers
         ]
         return text_result(_page(lines, request.arguments, SERVERS_PER_PAGE, "list_servers(page={})", "servers"))
 
-    def _state(self, name: str) -> str:
+    def _state(self, name: str, target: Target) -> str:
         state = self._gateway.pool.state(name)
         changed = f" {CHANGED}" if self._gateway.permissions.review(name).differences else ""
         if state.phase in (Phase.READY, Phase.ASLEEP):
             return changed
+        _note_words(self._gateway, name, target)
         return f"{changed} [{state.phase}{': ' + one_line(state.reason, 300) if state.reason else ''}]"
 
 
@@ -126,6 +130,7 @@ class ListTools:
         if server.withheld is not None:
             return text_result(f"{server.written} [{server.purpose}]: {server.withheld}", is_error=True)
         if server.listing is None or state.phase is Phase.DISABLED:
+            _note_words(self._gateway, server.name, request.caller.target)
             why = one_line(state.reason, 600) if state.reason else "it has not been listed yet; try again shortly"
             return text_result(f"{server.written} [{state.phase}]: {why}", is_error=state.phase is not Phase.STARTING)
         lines = [
@@ -139,6 +144,13 @@ class ListTools:
         if count := len(self._gateway.permissions.review(server.name).held_back):
             page += f"\n{_tools(count)} withheld until the gateway's owner accepts what changed."
         return text_result(page)
+
+
+def _note_words(gateway: Sight, server: str, target: Target) -> None:
+    """Why a server is not there may be told in its own words: the step is written as calls of it are."""
+    config = gateway.permissions.servers.get(server)
+    if config is not None and least_level(config) is not Level.FULL:
+        target.level = Level.METADATA
 
 
 def mark(tool: ToolRecord, gateway: Sight) -> str:

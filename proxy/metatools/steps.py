@@ -52,7 +52,6 @@ class Steps:
         """Count and time steps and keep no contents. Of steps that are written nowhere they get an outline."""
 
     def record(self, task: Task, call: Finished) -> None:
-        task.touched(call.target.level)
         level = _least(self._level, call.target.level, task.level, self._unreached(call))
         if level is Level.OFF and not self.observers:
             return

@@ -14,6 +14,7 @@ from proxy.catalog.names import squashed
 from proxy.gateway import Gateway
 from proxy.store.recorder import Level
 
+_SEPARATOR = re.compile(r"\.|__")
 OPEN = frozenset({"search_tools", "list_servers", "list_tools", "describe_tools", "read_result", "finish_task"})
 """Meta-tools whose arguments are for no server."""
 
@@ -39,7 +40,9 @@ def level_of_unreached(
     given: Mapping[str, Any] = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {}
     if mode == "search" and name == "run_python":
         words = {word.casefold() for word in re.findall(r"\w+", str(given.get("code", arguments)))}
-        return _least(level for named, level in _names(gateway, private) if named.casefold() in words)
+        # Other calls that it made name it as their parent, so that it is written in any case.
+        mentioned = any(named.casefold() in words for named, _ in _names(gateway, private))
+        return Level.METADATA if mentioned else Level.FULL
     return _meant(gateway, private, str(given.get("tool")) if mode == "search" and name == "call_tool" else name)
 
 
@@ -48,8 +51,9 @@ def _meant(gateway: Gateway, private: Mapping[str, Level], name: str) -> Level:
     wanted = squashed(name)
     if (fitting := [level for named, level in _names(gateway, private) if wanted.startswith(squashed(named))]) != []:
         return _least(fitting)
-    written = (server.written for server in gateway.catalog.servers)
-    return Level.FULL if any(wanted.startswith(squashed(named)) for named in written) else _least(private.values())
+    server = squashed(_SEPARATOR.split(name)[0])
+    known = any(server == squashed(each.written) for each in gateway.catalog.servers)
+    return Level.FULL if known else _least(private.values())
 
 
 def _names(gateway: Gateway, private: Mapping[str, Level]) -> Iterable[tuple[str, Level]]:

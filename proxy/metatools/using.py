@@ -89,7 +89,7 @@ class CallTool:
         result = await self._caller.call(tool, own, request.caller, params=request.params)
         good = result.get("isError") is not True and result.get("resultType") != "input_required"
         if good and tool.output_schema is None:
-            self._answers.learn(tool, value_of(result, None, lambda item: "…"))
+            self._answers.learn(request.task, tool, value_of(result, None, lambda item: "…"))
         return result
 
 

@@ -106,7 +106,12 @@ class Pool:
     @property
     def starting(self) -> int:
         """How many servers have never been listed and are being listed for the first time now."""
-        return len(self._relisting.starting)
+        return len(self.first_listings)
+
+    @property
+    def first_listings(self) -> frozenset[str]:
+        """The configured names of those servers."""
+        return self._relisting.starting
 
     async def apply(
         self,

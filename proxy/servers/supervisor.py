@@ -24,7 +24,9 @@ from proxy.servers.connection import ServerConnection, SessionLost, Terms, conne
 from proxy.servers.flights import Call
 from proxy.servers.oauth_tokens import LoginNeeded
 from proxy.servers.origin import Origin
+from proxy.servers.permission import least_level
 from proxy.servers.transports import OpenTransport
+from proxy.store.recorder import Level
 
 logger = logging.getLogger("toolatlas.servers")
 
@@ -311,7 +313,12 @@ class Supervisor:
 
     def _fail(self, reason: str, *, hold_back: bool = True) -> None:
         self._failure = reason
-        logger.warning("%s", reason)
+        if least_level(self._config) is Level.FULL:
+            logger.warning("%s", reason)
+        else:
+            # Its own words may be in the reason.
+            name = self._config.name
+            logger.warning("server '%s' failed; why is told to agents only, since it is not logged in full", name)
         # One that worked may be restarted at once; only those that never answer are held back.
         if hold_back and not self._answered:
             self._failures += 1

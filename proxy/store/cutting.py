@@ -16,7 +16,7 @@ Clean = Callable[[str], str]
 _PAYLOADS = {"image": "data", "audio": "data"}
 _NOTE_BYTES = 80
 """Room for one note of what was left out."""
-_MARGIN = 8_000
+_MARGIN = 20_000
 """Characters beside the cut of a text that are redacted with the rest and then left out: longer than any secret."""
 _SHORTEST = 200
 """Bytes of a text that are kept where anything of it is."""
@@ -50,8 +50,10 @@ def shortened(text: str, limit: int, clean: Clean) -> str:
     if len(text) <= limit:
         return clean(text)
     half = max(0, (limit - _NOTE_BYTES) // 2)
-    head = clean(text[: half + _MARGIN])[:-_MARGIN]
-    tail = clean(text[-half - _MARGIN :])[_MARGIN:]
+    head, tail = clean(text[: half + _MARGIN]), clean(text[-half - _MARGIN :])
+    if len(text) > half + _MARGIN:
+        head, tail = head[:-_MARGIN], tail[_MARGIN:]
+    head, tail = head[:half], tail[max(0, len(tail) - half) :]
     return f"{head}[{CUT}: {len(text) - 2 * half} characters]{tail}"
 
 

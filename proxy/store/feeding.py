@@ -29,6 +29,8 @@ logger = logging.getLogger("toolatlas.log")
 BYTES_AT_ONCE = 256 << 10
 PIPE_BYTES = 1 << 20
 """What the system keeps of it while the writer starts."""
+GATHER_S = 0.01
+"""What comes within it goes to the writer together."""
 RESTART_S = (0.1, 10.0)
 """Pause before the writer is started again: at first, and at most."""
 LINE_BYTES = 1 << 20
@@ -163,6 +165,9 @@ class Feeder:
                     return True
                 else:
                     await self._woken()
+                    if not self._closing:
+                        # Waking the writer costs as much as all else that is done here for a step.
+                        await anyio.sleep(GATHER_S)
         except OSError:
             return False
 

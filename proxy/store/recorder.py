@@ -152,6 +152,8 @@ class EndReason(StrEnum):
     IDLE = "idle"
     CROWDED_OUT = "crowded_out"
     """There were too many tasks."""
+    LONG = "long"
+    """No session and no id says where a task ends, and so many calls are not one."""
     SHUTDOWN = "shutdown"
     """The gateway ended in the usual way."""
     LOST = "lost"

@@ -17,10 +17,17 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from proxy.store.redaction_assigned import by_name, cookies_of
-from proxy.store.redaction_names import PLACEHOLDER, Naming, is_secret, naming, worth_remembering
+from proxy.store.redaction_names import (
+    PLACEHOLDER,
+    Naming,
+    is_secret,
+    naming,
+    naming_of_control,
+    worth_remembering,
+)
 from proxy.store.redaction_patterns import (
     SHORTEST,
     OwnPatterns,
@@ -31,6 +38,7 @@ from proxy.store.redaction_patterns import (
     long_words,
 )
 from proxy.store.redaction_pieces import Found, Taken
+from proxy.store.redaction_private_keys import key_lines
 
 EPISODES = 1_000
 """Episodes whose secrets are remembered, the last used ones."""
@@ -38,7 +46,9 @@ SECRETS = 64
 """Remembered of an episode, the last found ones."""
 ROUNDS = 4
 """What is taken out can uncover more: text is gone over until nothing changes, at most so often."""
-_LABELS = ("name", "key", "field", "header", "variable", "parameter")
+_LABELS = ("name", "key", "field", "header", "variable", "parameter", "Name", "Key")
+_CONTROLS = ("element", "selector", "locator", "label", "placeholder")
+"""Under these, tools that drive a page say in which of its fields something is typed."""
 _LABELLED = frozenset({"value", "val", "data", "content"})
 _SCHEMES = frozenset({"bearer", "basic", "token", "apikey", "digest"})
 
@@ -100,7 +110,11 @@ class Redactor:
                 items = cast("list[Any] | tuple[Any, ...]", item)
                 copy: list[Any] = [None] * len(items)
                 into[place] = copy
-                waiting.extend((copy, at, each, _said_in_list(items, at, said)) for at, each in enumerate(items))
+                lines = key_lines(items)
+                waiting.extend(
+                    (copy, at, each, Naming.SECRET if at in lines else _said_in_list(items, at, said))
+                    for at, each in enumerate(items)
+                )
             else:
                 into[place] = self._leaf(episode_id, known, item, said)
         return top[0]
@@ -110,6 +124,10 @@ class Redactor:
     ) -> Iterator[tuple[Any, Any, Any, Naming]]:
         labelled = max(
             (naming(label) for name in _LABELS if isinstance(label := item.get(name), str)), default=Naming.NOTHING
+        )
+        typed = max(
+            (naming_of_control(label) for name in _CONTROLS if isinstance(label := item.get(name), str)),
+            default=Naming.NOTHING,
         )
         if "type" in item and "description" in item:
             said = Naming.NOTHING  # A schema: it tells of secrets and holds none.
@@ -122,7 +140,9 @@ class Redactor:
                     shown += "'"  # Two keys never become one.
                 within = naming(shown if shown is key else PLACEHOLDER.sub("", shown))
                 if within is Naming.NOTHING and key.lower() in _LABELLED:
-                    within = max(labelled, said)
+                    within = max(labelled, typed, said)
+                elif within is Naming.NOTHING and key == "text":
+                    within = typed
                 elif within is Naming.NOTHING and said is Naming.MANY and key.lower() not in _LABELS:
                     within = said
             into[shown] = None  # Keeps the order.
@@ -204,6 +224,8 @@ class Redactor:
         return f"[{kind}:{hmac.digest(self._placeholders, content, 'sha256').hex()[:8]}]"
 
     def _remember(self, episode_id: str, known: _Known, secret: str) -> None:
+        if (plain := _unescaped(secret)) != secret:
+            self._remember(episode_id, known, plain)
         if secret in known.placeholders or not worth_remembering(secret):
             return
         known.placeholders[secret] = self._placeholder(episode_id, known, *_canonical("secret", secret))
@@ -232,18 +254,25 @@ def _said_in_list(items: list[Any] | tuple[Any, ...], at: int, said: Naming) -> 
     before = items[at - 1] if at else None
     if not isinstance(before, str) or not 3 < len(before) <= 80:
         return said
-    if before.startswith("-"):
+    if before.startswith("-") and " " not in before:
         return naming(before.lstrip("-"))
     return min(naming(before), Naming.MANY) if len(items) == 2 else said
 
 
 def _canonical(kind: str, value: str) -> tuple[str, str]:
-    """Kind and value by form where the whole of it has one, so that a name before it makes no difference."""
+    """Kind and value by form where the whole of it has one, so that a name before it makes no difference; out of the
+    escapes of a URL."""
+    value = _unescaped(value)
     if kind == "secret":
         for found in by_form(value):
             if found.start == 0 and found.end == len(value):
                 return found.kind, found.value
     return kind, value
+
+
+def _unescaped(value: str) -> str:
+    plain = unquote(value) if "%" in value else value
+    return value if "\ufffd" in plain else plain
 
 
 def _again(known: _Known, text: str) -> Iterator[Found]:

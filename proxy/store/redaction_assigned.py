@@ -44,6 +44,13 @@ _STEM = re.compile(
     r"(?=[\"'`\\\])]|[ \t]{0,16}[:=!>]|[ \t]{1,4}(?:is|was|are|-|–)[ \t]|[ \t]{1,2}[\"'`\\])"
 )
 _OPTION = re.compile(r"-(?<![\w-]-)-?([A-Za-z][\w-]{1,48})[ \t]{1,4}(?=[^\s-])")
+# In a sentence, without anything between: the password, and that it looks like one.
+_TOLD = re.compile(
+    r"(?<![\w-])(?:password|passwort|passphrase|passcode|kennwort|contraseña|senha)[ \t]{1,2}"
+    r"([^\s\"'`,;:=<>(){}\[\]\\/|$%.-][^\s\"'`,;=<>(){}\[\]\\/|]{5,127})",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"[A-Za-z]+[-_.]?\d{1,2}|v?[\d.]+|[\w-]+\.[a-z]{1,4}")
 LONG = 256
 """Characters of an unquoted value, from where on it is looked at once only."""
 _PART = re.compile(r"[\w-]{0,48}")
@@ -57,7 +64,9 @@ _JOIN = re.compile(
     rf"|(?P<pair>\s{{0,4}},\s{{0,4}}(?={_QUOTE}))"
     # password: str = "…"
     r"|(?P<typed>[ \t]{0,4}:[ \t]{0,4}[A-Za-z_][\w\[\] |.]{0,60}?[ \t]{1,4}=(?!=)[ \t]{1,8})"
-    r"|(?P<sep>[\])]{0,2}[ \t]{0,16}(?::=|={1,3}>?|!==?|:(?!:))[ \t]{0,16})"
+    r"|(?P<sep>[\])]{0,2}[ \t]{0,16}(?::=|={1,3}>?|!==?|:(?!:))[ \t]{0,16}"
+    # As YAML writes a text on lines of its own.
+    r"(?:[|>][+-]?(?:\r?\n|\\+n)[ \t]{1,40})?)"
     r"|(?P<tag>>)(?=[^<\s\"'`\\])"
     r"|(?P<prose>[ \t]{1,4}(?:is|was|are|-|–)[ \t]{1,4})"
     # with the password 'hunter2'
@@ -94,6 +103,11 @@ def by_name(text: str) -> Iterator[Found]:
         found, at = _value(text, start, stem.end(), joined, said)
         if found is not None:
             yield found
+    if "pass" in lower or "kennwort" in lower or "contraseña" in lower or "senha" in lower:
+        for told in _TOLD.finditer(text):
+            word = told[1].rstrip(".:?")
+            if not _NUMBERED.fullmatch(word) and any(map(str.isdigit, word)) and any(map(str.isalpha, word)):
+                yield Found(told.start(1), told.start(1) + len(word), "secret", word, (word,))
     if "-" in text:
         for option in _OPTION.finditer(text):
             said = naming(option[1])

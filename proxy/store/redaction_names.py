@@ -59,7 +59,7 @@ _PLAIN_KEYS = frozenset(
 )
 _SECRET = re.compile(
     r"(?:^|_)(?:\w*passw(?:or[dt]|d)?|pass|pwd|\w*passphrase|passcode|kennwort|contraseña|contrasena|senha|пароль|密码|密碼"
-    r"|\w*secret|\w*token|credentials?|creds|(?:proxy_)?authorization|(?:set_)?cookie|bearer|jwt|mnemonic|seed_phrase"
+    r"|(?:amz|goog)_signature|\w*secret|\w*token|credentials?|creds|(?:proxy_)?authorization|(?:set_)?cookie|bearer|jwt|mnemonic|seed_phrase"
     r"|recovery_(?:code|phrase|key)|(?:api|access|private|secret|account|shared|shared_access|auth|encryption|signing|master"
     r"|license|licence|service|subscription|app|application|consumer|client|storage|admin|deploy|ssh|ssl|tls|webhook|security"
     r"|decryption|hmac|session|recovery|service_role|write|ingest|function)_?key)$"
@@ -101,7 +101,14 @@ _TELLS = re.compile(
 _HEX = re.compile(r"(?:sha\d+[:-]|md5[:-])?[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PATHLIKE = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?/.*|(?:[\w.@-]+/){2,}.*|\.{1,2}/.*|~/.*")
-_RANDOM_CHARACTERS = re.compile(r"[A-Za-z0-9_+/=.~:-]{16,}")
+_RANDOM_CHARACTERS = re.compile(r"[A-Za-z0-9_+/=.~:%-]{16,}")
+
+_WIDGETS = frozenset(
+    """
+    a aria box css data enter field form id input label name placeholder test testid text textbox the type your
+    """.split()  # noqa: SIM905 - read as words
+)
+_WORD = re.compile(r"[^\W_]+")
 
 
 def naming(name: str) -> Naming:
@@ -109,6 +116,11 @@ def naming(name: str) -> Naming:
     if not name or len(name) > 80:
         return Naming.NOTHING
     return _naming(name)
+
+
+def naming_of_control(label: str) -> Naming:
+    """What a field of a page holds that is described or selected so."""
+    return naming("_".join(word for word in _WORD.findall(label[:200]) if word.lower() not in _WIDGETS))
 
 
 @lru_cache(maxsize=8_192)

@@ -21,6 +21,7 @@ import re2  # pyright: ignore[reportMissingTypeStubs]
 from proxy.errors import ConfigurationError
 from proxy.store.redaction_names import PLACEHOLDER, Naming, is_secret, is_wordy
 from proxy.store.redaction_pieces import Found
+from proxy.store.redaction_private_keys import private_keys
 
 _HEX32 = "[0-9a-f]{32}"
 _FORMATS = (
@@ -42,6 +43,9 @@ _FORMATS = (
     r"sntry[su]_[\w=+/]{40,300}|sbp_[0-9a-f]{40}|sb_secret_[\w-]{20,60}|nfp_[A-Za-z0-9]{36,60}|fo1_[\w-]{43}|fm2_[\w+/=]{60,1000}",
     r"HRKU-[\w-]{36,70}|pscale_(?:tkn|pw|oauth)_[\w.-]{32,64}|gsk_[A-Za-z0-9]{40,60}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60}",
     r"xai-[A-Za-z0-9]{60,100}|tvly-[\w-]{24,60}|fc-[0-9a-f]{32}(?![0-9a-f])|lsv2_(?:pt|sk)_[0-9a-f_]{40,60}|pcsk_[\w-]{50,90}",
+    # Private keys in base64 once more, as Kubernetes keeps them: "-----BEGIN", the kind, "PRIVATE KEY".
+    r"LS0tLS1CRUdJTi(?:BQUklWQVRFIEtFW|BSU0EgUFJJVkFURSBLRV|BFQyBQUklWQVRFIEtFW|BPUEVOU1NIIFBSSVZBVEUgS0VZ"
+    r"|BFTkNSWVBURUQgUFJJVkFURSBLRV)[A-Za-z0-9+/=]{20,16384}",
     r"rubygems_[0-9a-f]{48}|CLOJARS_[0-9a-z]{60}|dckr_(?:pat|oat)_[\w-]{27,40}|AGE-SECRET-KEY-1[0-9A-Z]{58}|phx_[A-Za-z0-9]{40,60}",
     r"[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~.-])|EAACEdEose0cBA[A-Za-z0-9]{20,300}|ops_eyJ[\w=-]{200,2000}|A3-[A-Z0-9]{6}-[A-Z0-9-]{20,40}",
     # Ours: tokens of agents, ids of tasks (whoever knows one may go on with the task), handles of parked calls.
@@ -62,8 +66,9 @@ _SCHEME = re.compile(r"(?i)(?<![A-Za-z0-9])(bearer|basic)(?:[ \t]{1,4}|%20|\+)([
 _USERINFO = re.compile(r"://([^\s/@:\"'<>\\\[\]]{0,256}):([^\s/@\"'<>\\]{1,512}|[^\s@\"'<>\\]{1,512})@(?=[\w\[])")
 _TOKEN_USER = re.compile(r"(?<=https://)([A-Za-z0-9_-]{20,256})(?=@[\w.-]{3,253})")
 _EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])(?!git@)[A-Za-z0-9_][A-Za-z0-9._%+'-]{0,63}(?:@|%40)"
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.){1,8}(?!(?:png|jpe?g|gif|svg|webp|avif|js|mjs|css|ts|py|json|so|service)\b)[A-Za-z]{2,24}"
+    r"(?<![A-Za-zÀ-ɏ0-9._%+-])(?!git@)[A-Za-zÀ-ɏ0-9_][A-Za-zÀ-ɏ0-9._%+'-]{0,63}(?:@|%40)"
+    r"(?:[A-Za-zÀ-ɏ0-9](?:[A-Za-zÀ-ɏ0-9-]{0,62})\.){1,8}"
+    r"(?!(?:png|jpe?g|gif|svg|webp|avif|js|mjs|css|ts|py|json|service)\b)[A-Za-z]{2,24}"
     r"(?![A-Za-z0-9_-])"
 )
 # A digit first and the look before it after that, which makes the search fast.
@@ -75,10 +80,6 @@ _BRAND = re.compile(
     r"4\d{15}|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
     r"|6(?:011|5\d\d|4[4-9]\d)\d{12}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14,17}"
 )
-_PEM_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_BLOCK = re.compile(r"(?:[A-Za-z0-9+/=\s:,.()-]|\\+[nrt/])*+")
-_PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\+[nrt/])*+")
 _CURL_USER = re.compile(
     r"(?<![\w-])(?:-u|--user|--proxy-user)(?:[ =]{1,2})(\\?[\"']?)([^\s\"':\\]{1,128}):([^\s\"'\\]{1,256})"
 )
@@ -98,7 +99,7 @@ PIECE = 2_000
 def by_form(text: str) -> Iterator[Found]:
     """What shows by its form, the surest first; pieces may overlap."""
     if "PRIVATE KEY" in text:
-        yield from _private_keys(text)
+        yield from private_keys(text)
     if "://" in text:
         yield from _in_urls(text)
     lower = text.lower()
@@ -164,22 +165,6 @@ def decoded(word: str) -> str | None:
     except (binascii.Error, ValueError):
         return None
     return text if text.isprintable() else None
-
-
-def _private_keys(text: str) -> Iterator[Found]:
-    at, close = 0, -1
-    while (begin := _PEM_BEGIN.search(text, at)) is not None:
-        at = begin.end()
-        if close < at:
-            end = _PEM_END.search(text, at)
-            close = len(text) if end is None else end.start()
-        following = _PEM_BEGIN.search(text, at, close)
-        end = _PEM_END.match(text, close) if following is None else None
-        if end is not None and _PEM_BLOCK.fullmatch(text, at, close):
-            at = end.end()
-        elif (body := _PEM_BODY.match(text, at)) is not None:
-            at = body.end()  # It was cut off.
-        yield Found(begin.start(), at, "private_key", re.sub(r"\\+[nrt]|\s", "", text[begin.start() : at]))
 
 
 def _in_urls(text: str) -> Iterator[Found]:

@@ -1,5 +1,5 @@
-"""How an action of an agent, what it was answered, and a decision of the router become text: the same for the router that serves, the judge that
-reads and the trainer that learns.
+"""How an action of an agent, what it was answered, and a decision of the router become text: the same for the router
+that serves, the judge that reads and the trainer that learns.
 
 Above: those three. Below: tables.py for the revision, cutting.py for how the log notes what it left out. Pure
 functions. A change of what any of them returns is a new revision (`RENDERING` in tables.py): a model must read what it

@@ -6,8 +6,9 @@ shipping.py makes rows of tables.py of them; times are still text in them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from proxy.store.cutting import Clean, cut, shortened, without_payloads
 from proxy.store.records import UNWRITABLE, encoded
@@ -18,6 +19,8 @@ KEPT_BYTES = 64 << 10
 """Of one set of arguments, and of one result."""
 TEXT_LIMIT = 16_000
 """Characters of an error, a query, a task or an answer."""
+NESTED = 500
+"""Levels of contents. Whoever reads them has Python's usual stack for it, and something else on that."""
 DEFINITION_BYTES = 256 << 10
 _CATALOGUE = ""
 """What definitions are redacted with in the place of an episode."""
@@ -175,6 +178,8 @@ class Rows:
         if value is None:
             return None, None, None, None
         whole = encoded(value)
+        if _is_nested_deeper(value, NESTED):
+            return {UNWRITABLE: RecursionError.__name__}, len(whole), 0, self._redactor.digest(whole)
         short = self._short(of, value, whole)
         kept = self._redactor.value(of, short)
         # Redaction changes the length as well; it is no cut.
@@ -189,6 +194,21 @@ class Rows:
         elif len(whole) <= KEPT_BYTES:
             return value
         return cut(value, KEPT_BYTES, self._cleaner(of))
+
+
+def _is_nested_deeper(value: Any, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        level = [inner for each in level for inner in _within(each)]
+        if not level:
+            return False
+    return True
+
+
+def _within(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _without_contents(step: Record, note: Record) -> Record:

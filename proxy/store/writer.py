@@ -32,6 +32,9 @@ logger = logging.getLogger("toolatlas.log")
 
 RETRY_S = (0.2, 5.0)
 """Pause before the database is tried again: at first, and at most."""
+GATHER_S = 0.2
+SMALL_BYTES = 256 << 10
+"""Of the journal; when more waits, there is no time to lose."""
 IDLE_S = 0.5
 """After so long without records, the journal's file is removed when all of it is in the tables."""
 ADOPT_S = 10.0
@@ -127,6 +130,8 @@ class Writer:
             some = await self._persist(shipper.ship, database.shown)
             self._moved(shipper.place, shipper.last_seq)
             if some:
+                if self._journal.waiting_bytes < SMALL_BYTES:
+                    await self._gather()
                 continue
             if ended:
                 break
@@ -134,6 +139,7 @@ class Writer:
                 if shipper.place is not None:
                     self._journal.discard(shipper.place, idle=True)
                 await self._news.wait()
+                await self._gather()
         adopting.cancel()
         with suppress(asyncio.CancelledError):
             await adopting
@@ -180,6 +186,14 @@ class Writer:
                     said = reason
                     logger.warning("what other gateways left in the log's folder cannot be taken over now: %s", reason)
             await asyncio.sleep(ADOPT_S)
+
+    async def _gather(self) -> None:
+        """Let some more come before the next transaction, which costs the same for one step and for fifty."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + GATHER_S
+        while not self._intake.ended and (left := deadline - loop.time()) > 0:
+            self._news.clear()
+            await self._waited(left)
 
     async def _waited(self, within_s: float) -> bool:
         try:

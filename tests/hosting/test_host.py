@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -244,6 +245,34 @@ async def test_more_servers_than_it_can_look_after_are_refused(folder: Path, mon
         servers.append(await HostClient(path).start(config("cat")))
         for server in servers:
             await server.end()
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """This process can open nothing more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, limits[1]))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        with suppress(OSError):
+            while True:
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        yield
+
+
+async def test_a_host_that_can_open_nothing_more_keeps_its_servers_and_goes_on_later(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hosting(folder / "s") as path:
+        server = await HostClient(path).start(config("cat"))
+        with socket.socket(socket.AF_UNIX) as waiting:
+            with no_descriptor_left():
+                waiting.connect(str(path))
+                await until(lambda: "no connection can be accepted" in caplog.text)
+            await (await HostClient(path).start(config("cat"))).end()
+        await server.stdin.send(b"still here")
+        assert await server.stdout.receive() == b"still here"
+        await server.end()
 
 
 async def test_whoever_speaks_after_the_request_loses_the_server(folder: Path) -> None:

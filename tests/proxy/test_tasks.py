@@ -8,7 +8,7 @@ import pytest
 
 from proxy.errors import UnknownName
 from proxy.store.recorder import Ending, EndReason, Level
-from proxy.tasks import MAX_TASKS, Beginner, Task, TaskStore
+from proxy.tasks import MAX_TASKS, MOST_IMPLIED, Beginner, Task, TaskStore
 
 IDLE_S, GAP_S = 100.0, 10.0
 ALICE, BOB = Beginner(agent="alice"), Beginner(agent="bob")
@@ -175,6 +175,16 @@ def test_without_session_and_id_a_silence_parts_the_tasks_of_a_credential() -> N
     assert first.id in begun.ended
     begun.store.finish(second, EndReason.FINISHED)
     assert begun.store.implied(ALICE) is not second
+
+
+def test_an_implied_task_does_not_go_on_for_ever() -> None:
+    begun = Begun()
+    first = begun.store.implied(ALICE)
+    for _ in range(MOST_IMPLIED):
+        begun.store.hold(begun.store.implied(ALICE))
+        begun.store.release(first)
+    assert begun.store.implied(ALICE) is not first
+    assert [ending.reason for ending in begun.endings] == [EndReason.LONG]
 
 
 def test_what_a_server_that_is_not_logged_in_full_was_asked_for_marks_the_rest_of_the_task() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -352,3 +354,21 @@ def test_hints_of_attributes_and_of_declared_types() -> None:
     declared = tool(outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
     assert shapes.hint_for(declared, "x", "KeyError", "'m'") == "tracker.list_issues returns {n: int}"
     assert shapes.hint_for(tool("unknown"), "x", "KeyError", "'m'") is None
+
+
+@pytest.mark.anyio
+async def test_what_is_forgotten_while_it_is_written_does_not_come_back(tmp_path: Path) -> None:
+    class Deleting(Shapes):
+        """Something is deleted from the log just while a file is written."""
+
+        def _write(self, identity: str, content: bytes) -> None:
+            anyio.from_thread.run_sync(self.forget)
+            super()._write(identity, content)
+
+    shapes = Deleting(tmp_path)
+    for identity in ("one", "two", "three"):
+        shapes.learn(tool(), identity, ISSUE)
+    with anyio.fail_after(20):
+        await saved(shapes)
+    assert os.listdir(tmp_path) == []
+    assert shapes.of(tool(), "two") is None

@@ -61,6 +61,7 @@ class Site:
     key: bytes = KEY
     host: str = "127.0.0.1"
     public_url: str | None = None
+    servers_host: Path | None = None
     allowed: list[str] = field(default_factory=lambda: ["127.0.0.1:*", "tools.example.com"])
 
     def app(self) -> Starlette:
@@ -70,6 +71,7 @@ class Site:
             cache_dir=self.folder,
             host=self.host,
             public_url=self.public_url,
+            servers_host=self.servers_host,
         )
         origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in self.allowed]
         security = TransportSecuritySettings(allowed_hosts=self.allowed, allowed_origins=origins)

@@ -110,6 +110,14 @@ async def test_on_loopback_without_any_token_pages_are_open(site: Site) -> None:
         assert "Sign out" not in (await http.get("/ui/episodes")).text
 
 
+async def test_servers_with_a_user_of_their_own_read_no_log_over_loopback(site: Site, tmp_path: Path) -> None:
+    site.servers_host = tmp_path / "servers.sock"
+    async with site.client() as http:
+        assert (await http.get("/ui/episodes")).status_code == 303
+        assert (await http.get("/api/episodes")).status_code == 401
+        assert (await http.get("/metrics")).status_code == 401
+
+
 async def test_the_first_token_of_any_kind_closes_them(site: Site, tokens: TokenStore) -> None:
     async with site.client() as http:
         assert (await http.get("/api/servers")).status_code == 200

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from proxy.dashboard.templating import duration
 from proxy.dashboard.queries import MAX_STEP_CHARS, MAX_STEPS
-from proxy.dashboard.timeline import MAX_CHARS, MAX_CODE_CALLS, STEPS_PER_PAGE, timeline
+from proxy.dashboard.templating import duration
+from proxy.dashboard.timeline import MAX_CHARS, MAX_CODE_CALLS, PAGE_CHARS, STEPS_PER_PAGE, timeline
 from proxy.dashboard.words import pretty, said
 from proxy.store.database import Database
 from proxy.store.trajectories import Trajectory, load
@@ -282,7 +283,7 @@ async def test_an_episode_that_is_too_long_is_not_read_for_a_page(each_site: Sit
     one = logged.Episode(7)
     for _ in range(steps):
         one.call("s", "t", {"a": "y" * (chars // 2)}, logged.text("x" * (chars // 2)))
-    other = logged.Episode(8)
+    other = logged.Episode(80)
     other.call("s", "t", {}, logged.text("x" * (MAX_STEP_CHARS // 2)))
     await logged.write(each_site.database, one.end("long"), other.end("short"))
     async with each_site.client() as http:
@@ -293,3 +294,29 @@ async def test_an_episode_that_is_too_long_is_not_read_for_a_page(each_site: Sit
         assert (told.status_code, "toolatlas episodes show" in told.json()["error"]) == (413, True)
         assert (await http.get(f"/ui/episodes/{other.id}")).status_code == 200
         assert len((await http.get(f"/api/episodes/{other.id}")).json()["steps"]) == 1
+
+
+async def test_a_page_has_so_much_text_and_the_rest_is_on_the_next(site: Site) -> None:
+    one, words = logged.Episode(7), "\u202e" * MAX_CHARS
+    for number in range(60):
+        one.call("s", f"tool_{number}", {}, logged.text(words))
+    run = one.step("run_python", {"code": "1"}, logged.text("done"))
+    for number in range(60):
+        call = one.step(f"s.inner_{number}", {}, logged.text(words), parent_id=run, mode="code")
+        one.called(call, "s", f"inner_{number}")
+    await logged.write(site.database, one.end("long"))
+    trajectory = await trajectory_of(site.database, one)
+    seen: list[str] = []
+    while len(seen) < len(trajectory.steps):
+        shown = timeline(trajectory, len(seen) + 1)
+        assert sum(entry.chars for entry in shown.entries) <= PAGE_CHARS
+        seen += [entry.title for entry in shown.entries]
+        (code,) = [entry for entry in shown.entries if entry.kind == "code"] or [None]
+        if code is not None:
+            assert len(code.calls) + code.more_calls == 60
+    assert len(seen) == 61
+    async with site.client() as http:
+        page = (await http.get(f"/ui/episodes/{one.id}")).text
+    last = re.search(r"Steps 1 to (\d+) of 61", page)
+    assert last is not None
+    assert f'href="{one.id}?from={int(last[1]) + 1}"' in page

@@ -17,6 +17,8 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from proxy.endpoint.authentication import BearerGate, agent_label
+from proxy.endpoint.replicas import Replicas
 from proxy.endpoint.tokens import TokenStore
 from tests.fixtures.running import InProcessUvicorn
 from tests.proxy.endpoint.test_http import serving
@@ -39,6 +41,9 @@ class Peer:
     url: str = ""
     asked: list[dict[str, str]] = field(default_factory=list)
     breaks_off: bool = False
+    hangs: bool = False
+    left: int = 0
+    """How many did not wait for their answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,6 +58,10 @@ class Peer:
                 break
         answered = [(b"content-type", b"application/json"), (b"set-cookie", b"sticky=b; Path=/")]
         await send({"type": "http.response.start", "status": 200, "headers": answered})
+        if self.hangs:
+            await send({"type": "http.response.body", "body": b" " * 100, "more_body": True})
+            self.left += (await receive())["type"] == "http.disconnect"
+            return
         answer = json.dumps({"jsonrpc": "2.0", "id": json.loads(body)["id"], "result": {"answered": "by b"}})
         await send({"type": "http.response.body", "body": answer.encode(), "more_body": self.breaks_off})
 
@@ -144,3 +153,39 @@ async def test_an_answer_that_breaks_off_there_breaks_off_here(
             await http.post(f"{base}/mcp", json=CALL)
     assert "broke off" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+async def test_what_streams_there_streams_here_and_ends_there_with_whoever_waits_here(tmp_path: Path) -> None:
+    async with two(tmp_path) as (base, other), httpx2.AsyncClient() as http:
+        other.hangs = True
+        with anyio.fail_after(10):
+            for left in (1, 2):
+                async with http.stream("POST", f"{base}/mcp", json=CALL) as answer:
+                    assert await anext(answer.aiter_raw()) == b" " * 100
+                while other.left < left:
+                    await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("peers", [{}, {"b": "http://127.0.0.1:1"}])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_what_is_answered_here_has_no_credential_in_it(
+    tmp_path: Path, peers: dict[str, str], method: str
+) -> None:
+    tokens = TokenStore(tmp_path / "tokens.json")
+    secret = tokens.create("alice", None)
+    seen: list[tuple[str, str]] = []
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append((agent_label(scope), repr(scope)))
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    gate = BearerGate(Replicas(answering, "a", peers, 1_000), tokens, required=True)
+    headers = [(b"authorization", f"Bearer {secret}".encode())]
+    await gate({"type": "http", "method": method, "path": "/mcp", "headers": headers}, receive, send)
+    assert seen[0][0] == "alice"
+    assert secret not in seen[0][1]

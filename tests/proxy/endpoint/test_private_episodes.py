@@ -3,6 +3,7 @@ and every call that began is over at some time, so that its episode can end."""
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -179,3 +180,58 @@ async def test_a_session_that_read_from_a_private_server_goes_on_without_content
                 await client.get_prompt(prompt.name, {each.name: "Ann" for each in prompt.arguments or ()})
         await ask(client, "call_tool", tool="tools.echo", arguments={"text": SECRET})
         assert running.steps.last.level is Level.METADATA
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("by_code", [False, True])
+async def test_what_a_private_task_passes_on_is_no_example_for_others(
+    start_coding: StartCoding, era: str, by_code: bool
+) -> None:
+    open_too = {"tools": entry("echo"), "private": PRIVATE}
+    async with start_coding(open_too) as coding, Client(coding.app.server, mode=era) as client:
+        told = json.dumps({"plan": SECRET})
+        if by_code:
+            await run(client, f"private.echo(text={told!r})\ntools.echo(text={told!r})")
+        else:
+            task = task_of(await ask(client, "search_tools", query="echo"))
+            await ask(client, "call_tool", tool="private.echo", arguments={"text": told}, **task)
+            await ask(client, "call_tool", tool="tools.echo", arguments={"text": told}, **task)
+            await ask(client, "finish_task", outcome="done", **task)
+        assert SECRET not in await ask(client, "describe_tools", tools=["tools.echo"])
+
+
+async def test_no_examples_are_kept_where_contents_are_not_logged(start_gateway: StartGateway) -> None:
+    async with start_gateway({"tools": entry("echo")}, log=Level.METADATA) as running:
+        async with Client(running.app.server, mode="legacy") as client:
+            await ask(client, "call_tool", tool="tools.echo", arguments={"text": json.dumps({"plan": SECRET})})
+            assert SECRET not in await ask(client, "describe_tools", tools=["tools.echo"])
+
+
+@pytest.mark.parametrize("level", ["metadata", "off"])
+async def test_the_last_words_of_a_private_server_are_told_to_the_agent_and_not_to_the_log(
+    start_gateway: StartGateway, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dying = [sys.executable, "-c", f"import sys; sys.exit('{SECRET}')"]
+    private = {"command": dying[0], "args": dying[1:], "log": level}
+    async with start_gateway({"tools": entry("echo"), "private": private}) as running:
+        async with Client(running.app.server, mode="legacy") as client:
+            assert SECRET in await ask(client, "list_servers")
+            assert SECRET in await ask(client, "list_tools", server="private")
+            assert [step.level for step in running.steps.all] == [Level.METADATA] * 2
+            await ask(client, "list_tools", server="tools")
+            assert running.steps.last.level is Level.FULL
+    assert SECRET not in caplog.text
+    assert "server 'private'" in caplog.text
+
+
+async def test_a_run_that_called_a_server_that_is_off_is_there_for_its_other_calls(start_coding: StartCoding) -> None:
+    silent = {**entry("echo"), "log": "off"}
+    async with start_coding({"tools": entry("echo"), "a": entry("echo"), "silent": silent}) as coding:
+        async with Client(coding.app.server, mode="legacy") as client:
+            await run(client, f"tools.echo(text='open')\nsilent.echo(text='{SECRET}')")
+            assert [(step.name, step.level) for step in coding.steps.all] == [
+                ("tools.echo", Level.FULL), ("run_python", Level.METADATA),
+            ]  # fmt: skip
+            # Of no server that is known, so that it may be the silent one's.
+            await ask(client, "call_tool", tool="absolve", arguments={"text": SECRET})
+            assert len(coding.steps.all) == 2

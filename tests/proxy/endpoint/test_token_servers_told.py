@@ -126,3 +126,17 @@ async def test_no_parameter_of_other_servers_shows_in_how_headers_are_checked(
 
 async def _never(*_: Any) -> Any:
     raise AssertionError("nothing is read or answered here")
+
+
+async def test_a_search_counts_no_other_server_that_starts(tmp_path: Path) -> None:
+    tokens = TokenStore(tmp_path / "state" / "tokens.json")
+    whole, narrow = tokens.create("whole", None), tokens.create("narrow", None, servers=("open",))
+    servers = {"open": entry("echo"), "closed": entry("slow_start", SECONDS="15")}
+    async with serving(tmp_path, servers, public_url="https://tools.example.com", search_wait_s=0.1) as (base, app, _):
+        with anyio.fail_after(20):
+            while app.gateway.pool.starting > 1:
+                await anyio.sleep(0.01)
+        async with agent(f"{base}/mcp", whole) as client:
+            assert "1 of 2 servers still starting" in await ask(client, "search_tools", query="echo")
+        async with agent(f"{base}/mcp", narrow) as client:
+            assert "still starting" not in await ask(client, "search_tools", query="echo")

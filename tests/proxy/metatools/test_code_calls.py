@@ -136,7 +136,7 @@ def start_calls(start_coding: StartCoding) -> Callable[..., AbstractAsyncContext
             means = Means(
                 gateway=gateway,
                 caller=coding.app.service.calls,
-                answers=Answers(gateway, Shapes(coding.folder / "shapes")),
+                answers=Answers(gateway, Shapes(coding.folder / "shapes"), Level.FULL),
                 attachments=Attachments(1_000),
                 steps=Steps(gateway, (coding.steps,), Level.FULL),
                 limits=Limits(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,3 +101,14 @@ def test_payloads_become_size_and_hash() -> None:
     assert light["content"][1]["data"] == {CUT: {"bytes": 4, "hash": "revg"}}
     assert light["content"][2]["resource"]["blob"] == {CUT: {"bytes": 4, "hash": "r0hj"}}
     assert light["content"][3] == result["content"][3]
+
+
+@pytest.mark.parametrize("length", [1_001, 5_000, 25_000, 45_000, 100_000])
+def test_what_there_is_room_for_is_kept_of_a_text_of_any_length(length: int) -> None:
+    text = "".join(chr(ord("a") + at % 26) for at in range(length))
+    kept = shortened(text, 1_000, lambda piece: piece)
+    head, _, tail = kept.partition(f"[{CUT}")
+    assert 400 < len(head) <= 500
+    assert text.startswith(head)
+    assert text.endswith(tail.partition("]")[2])
+    assert 900 < len(kept) <= 1_000

@@ -267,11 +267,9 @@ SHARES = st.floats(0, 1)
 TOOLS = st.lists(st.tuples(ANY_TEXT, SHARES).map(list), max_size=3)
 
 
-def sizes(of: str) -> Any:
-    return st.one_of(
-        st.just({f"{of}_bytes": None, f"{of}_kept": None, f"{of}_hash": None}),
-        st.fixed_dictionaries({f"{of}_bytes": COUNTS, f"{of}_kept": COUNTS, f"{of}_hash": st.none() | HASHES}),
-    )
+def sizes(of: str, *, known: bool = False) -> Any:
+    some = st.fixed_dictionaries({f"{of}_bytes": COUNTS, f"{of}_kept": COUNTS, f"{of}_hash": st.none() | HASHES})
+    return some if known else st.just({f"{of}_bytes": None, f"{of}_kept": None, f"{of}_hash": None}) | some
 
 
 @st.composite
@@ -304,8 +302,11 @@ def logs(draw: st.DrawFn) -> dict[type[Base], list[dict[str, Any]]]:
             }
             steps.append(lamp.step(id, 10 * number + index, **its, **step))
             if draw(st.booleans()):
+                result = draw(VALUES)
                 call = {
-                    "tool": draw(ANY_TEXT), "arguments": draw(VALUES), "result": draw(VALUES), **draw(sizes("result")),
+                    "tool": draw(ANY_TEXT), "arguments": draw(VALUES),
+                    # Whoever keeps a result knows its size.
+                    "result": result, **draw(sizes("result", known=result is not None)),
                     "outcome": draw(st.sampled_from(Outcome)).value, "started_at": draw(TIMES),
                 }  # fmt: skip
                 calls.append(lamp.call(id, **its, **call))

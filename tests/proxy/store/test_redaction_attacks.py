@@ -7,11 +7,13 @@ import json
 import string
 from random import Random
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from proxy.store.cutting import shortened
 from proxy.store.redaction import Redactor
+from proxy.store.redaction_names import PLACEHOLDER
 
 SECRET = "Tr0ub4dor3x"
 _RNG = Random(3)
@@ -138,3 +140,17 @@ def test_no_part_of_a_long_token_is_left_at_a_cut(redactor: Redactor, at: int) -
     text = "a " * (at // 2) + token + " b" * 30_000
     told = shortened(text, 16_000, lambda piece: redactor.text("e", piece))
     assert not [start for start in range(30, 12_000, 40) if token[start : start + 40] in told]
+
+
+@pytest.mark.parametrize("secret", ["p@ss/w0rd1+", "Tr0ub/4d&r3x+é", "50%-off&1x"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_secret_in_a_url_is_the_one_that_it_escapes(redactor: Redactor, secret: str, turned: bool) -> None:
+    escaped = quote(secret, safe="")
+    ways = [{"password": secret}, f"postgres://bob:{escaped}@db/x", f"https://x/?token={escaped}", f"it is {escaped}"]
+    told = [PLACEHOLDER.findall(json.dumps(redactor.value("e", way))) for way in (ways[2::-1] if turned else ways)]
+    assert {len(each) for each in told} == {1}
+    assert len({each[0] for each in told}) == 1
+
+
+def test_an_address_in_a_url_is_the_one_that_it_escapes(redactor: Redactor) -> None:
+    assert redactor.text("e", "a+b@example.com") == redactor.text("e", "a%2Bb%40example.com")

@@ -10,7 +10,7 @@ import pytest
 from proxy.store.recorder import Level
 from proxy.store.records import encoded, ending_record, step_record
 from proxy.store.redaction import Redactor
-from proxy.store.rows import KEPT_BYTES, Rows
+from proxy.store.rows import KEPT_BYTES, NESTED, Rows
 from proxy.store.tokens import Tokens
 from tests.fixtures.recorded import KEY, ending_of, episode_of, step_of
 
@@ -113,3 +113,17 @@ def test_tokens_are_counted_of_what_the_agent_read() -> None:
 def test_tokens_of_huge_texts_are_estimated() -> None:
     tokens = Tokens()
     assert 2_950_000 < tokens.count("word " * 3_000_000) < 3_050_000
+
+
+def test_what_is_nested_deeper_than_a_reader_may_go_is_told_and_not_kept(made: Rows) -> None:
+    def step(levels: int) -> dict[str, Any]:
+        value: Any = "end"
+        for number in range(levels):
+            value = [value] if number % 2 else {"a": value}
+        return of(made, step_record(step_of(result=value), 1))["step"]
+
+    assert "end" in json.dumps(step(NESTED - 1)["observation"])
+    deeper = step(NESTED + 1)
+    assert deeper["observation"] == {"toolatlas/unwritable": "RecursionError"}
+    assert (deeper["observation_kept"], len(deeper["observation_hash"])) == (0, 64)
+    assert deeper["observation_bytes"] > NESTED
