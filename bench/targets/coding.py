@@ -32,7 +32,7 @@ from proxy.sandbox.image import ensure_image
 from proxy.servers.configfile import parse
 from proxy.servers.origin import Origin
 from proxy.settings import Settings
-from proxy.store.recorder import Episode
+from proxy.store.recorder import Episode, Level
 from proxy.tasks import Task
 
 LISTED_S = 60.0
@@ -53,7 +53,7 @@ class Coding:
         means = Means(
             gateway=self.app.gateway,
             caller=self.app.service.calls,
-            answers=Answers(self.app.gateway, Shapes(self.folder / "shapes")),
+            answers=Answers(self.app.gateway, Shapes(self.folder / "shapes"), Level.FULL),
             attachments=Attachments(1_000_000),
             steps=self.app.service.steps,
             limits=self.limits,

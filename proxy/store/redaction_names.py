@@ -85,7 +85,7 @@ _COMMON = frozenset(
     """.split()  # noqa: SIM905 - read as words
 )
 _STAND_IN = re.compile(
-    r"\$\{?\w[^\s]*|\$\(.*|\{\{.*\}\}|\{[\w.]*\}|<[^<>]*>|%[sdr]|%\(?\w+\)?[%s]"
+    r"\$\{?\w[^\s]*|\$\(.*|\{\{.*\}\}|\{[\w.]*\}|<[^<>]*>|%[sdr]|%\(\w+\)[sdr]|%\w+%"
     r"|\*+|[xX]{3,}|\.{2,}|…|-+|_+|#+|•+|\[[\w .…-]*\]"
     r"|your[-_ ].*|my[-_](?:secret|token|key|password)|(?:REDACTED|FILTERED|MASKED).*",
     re.DOTALL,

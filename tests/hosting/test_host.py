@@ -31,6 +31,7 @@ from proxy.hosting.listening import listening
 from proxy.hosting.messages import MAX_START_BYTES
 from proxy.hosting.pipes import Pipes
 from proxy.servers.config import ServerConfig, TransportKind
+from proxy.servers.process import Running
 from tests.lifecycle.conftest import SHORT_GRACES_S, gone, servers_of, until
 
 pytestmark = pytest.mark.anyio
@@ -306,11 +307,19 @@ async def test_neither_side_keeps_a_descriptor(folder: Path) -> None:
 async def test_a_start_that_is_cancelled_in_the_middle_leaves_nothing(folder: Path, ticks: int) -> None:
     async with hosting(folder / "s") as path:
         before = psutil.Process().num_fds()
+        started: list[Running] = []
+
+        async def start() -> None:
+            started.append(await HostClient(path).start(config("sleep", "60")))
+
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(HostClient(path).start, config("sleep", "60"))
+            tasks.start_soon(start)
             for _ in range(ticks):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
+        for server in started:
+            # On a slow machine it was there already.
+            await server.end()
         await until(lambda: servers_of(os.getpid()) == [], "the server is ended")
         await until(lambda: psutil.Process().num_fds() <= before, "descriptors are closed")
 

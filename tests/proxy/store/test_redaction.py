@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
@@ -246,6 +246,7 @@ def test_a_value_keeps_its_form_and_redacting_it_again_changes_nothing(value: An
 
 
 @settings(deadline=None)
+@example("%00000000s", None)
 @given(
     st.text(string.ascii_letters + string.digits + "!#%^*+~", min_size=10, max_size=40).filter(
         lambda text: any(map(str.isdigit, text))
