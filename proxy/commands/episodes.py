@@ -6,6 +6,7 @@ standard error.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from proxy.store.exporting import episode_line, export, members
 from proxy.store.filters import Filters
 from proxy.store.importing import Imported, import_lines
 from proxy.store.judgements import judgements, labels
+from proxy.store.lines import schema
 from proxy.store.messages import export_messages
 from proxy.store.trajectories import Cursor, heads, load
 from proxy.store.trajectory import EpisodeHead
@@ -72,8 +74,14 @@ def register(app: typer.Typer) -> None:
     family.command("show")(show)
     family.command("export")(export_episodes)
     family.command("import")(import_episodes)
+    family.command("schema")(print_schema)
     deleting.register(family)
     app.add_typer(family, name="episodes")
+
+
+def print_schema() -> None:
+    """The JSON Schema of a line of an export."""
+    typer.echo(json.dumps(schema(), indent=2))
 
 
 def list_episodes(

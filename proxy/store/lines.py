@@ -1,13 +1,11 @@
 """The lines of an exported log, as JSON Schema: what exporting.py writes and importing.py accepts.
 
-Below: recorder.py and tables.py, which the limits follow. docs/trajectory.schema.json is this, written by
-`python -m proxy.store.lines`; a test holds them together. A change that a reader of the old form would misunderstand is
-a new number in `SCHEMA`.
+Below: recorder.py and tables.py, which the limits follow. `toolatlas episodes schema` prints it. A change that a
+reader of the old form would misunderstand is a new number in `SCHEMA`.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from proxy.store.recorder import EndReason, Level, Outcome
@@ -246,7 +244,3 @@ def _or_null(shape: _Schema) -> _Schema:
 
 def _ref(name: str) -> _Schema:
     return {"$ref": f"#/$defs/{name}"}
-
-
-if __name__ == "__main__":
-    print(json.dumps(schema(), indent=2))

@@ -318,3 +318,7 @@ def test_a_log_that_is_not_there_or_not_as_needed_is_a_clear_error(
     assert isinstance(away, ConfigurationError)
     assert "secret" not in str(away)
     assert "cannot be used" in str(away)
+
+
+def test_the_schema_of_an_export_is_printed() -> None:
+    assert json.loads(run("episodes", "schema").stdout) == schema()
