@@ -141,11 +141,11 @@ async def _files(database: Database, url: str) -> list[Path]:
     return [path for path in found if path.exists()]
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_reader_that_is_busy_is_told_of_and_the_next_try_succeeds(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not database.sqlite:
-        pytest.skip("of SQLite's write-ahead log")
+    # Of its write-ahead log, which PostgreSQL has not in this way.
     monkeypatch.setattr("proxy.store.erasing.WAIT_S", 0.05)
     await an_episode(database, "e_1")
     async with database.reading() as connection:
