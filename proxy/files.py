@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -39,6 +40,23 @@ def replace_file(path: Path, content: bytes, *, mode: int = PRIVATE, durable: bo
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
+
+
+def make_file_once(path: Path, content: bytes) -> None:
+    """Put `content` at `path`, private, unless something is there already: whoever was first stays.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    replace_file(draft, content)
+    try:
+        # A link is never put in the place of a file that is there, as a rename would be.
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, int, int]:

@@ -10,14 +10,13 @@ import binascii
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from proxy.errors import ConfigurationError
-from proxy.files import replace_file
+from proxy.files import make_file_once
 
 KEY_VARIABLE = "TOOLATLAS_SECRET_KEY"
 KEY_BYTES = 32
@@ -93,15 +92,8 @@ class Sealer:
 
     def _make(self) -> bytes:
         """A new key, or that of a process which made one at the same time."""
-        draft = self._key_file.with_name(f".{self._key_file.name}.{os.getpid()}.new")
         try:
-            replace_file(draft, base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
-            try:
-                # A link is never put in the place of a file that is there, as a rename would be.
-                with suppress(FileExistsError):
-                    os.link(draft, self._key_file)
-            finally:
-                draft.unlink(missing_ok=True)
+            make_file_once(self._key_file, base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
         except OSError as error:
             raise ConfigurationError(f"The key file {self._key_file} cannot be made: {error.strerror}.") from None
         key = self._key()

@@ -8,17 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import secrets
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from proxy.errors import ConfigurationError
-from proxy.files import replace_file
+from proxy.files import make_file_once
 
 KEY_BYTES = 32
 VARIABLE = "TOOLATLAS_SECRET_KEY"
@@ -44,7 +42,7 @@ def redaction_key(folder: Path, environ: Mapping[str, str]) -> bytes:
     try:
         key = _read(path)
         if key is None:
-            _make(path)
+            make_file_once(path, base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
             key = _read(path)
     except OSError as error:
         raise ConfigurationError(f"The key file {path} cannot be read or made: {error.strerror}.") from None
@@ -68,19 +66,6 @@ def _read(path: Path) -> bytes | None:
     if key is None:
         raise ConfigurationError(f"The key file {path} is damaged. Restore or remove it: new episodes get a new key.")
     return key
-
-
-def _make(path: Path) -> None:
-    """Unless a process makes one at the same time: then that one stays."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
-    replace_file(draft, base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
-    try:
-        # A link is never put in the place of a file that is there, as a rename would be.
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _decoded(text: bytes) -> bytes | None:
