@@ -189,13 +189,12 @@ def build(
             background.cancel_scope.cancel()
 
     server, security = endpoint.server(), transport_security(settings)
-    metatools = frozenset(str(each["name"]) for each in service.introduced(gateway.catalog).offered())
     registry = registry_of(_readings(settings, gateway, service, logbook))
-    service.steps.observers.append(MetricsRecorder(registry, metatools))
+    service.steps.observers.append(MetricsRecorder(registry, service.metatools))
     if traces is not None:
         service.steps.observers.append(StepSpans(traces.tracer))
         # In place of the SDK's own, which stands there by itself.
-        server.middleware[0] = TracedRequests(traces.tracer, metatools)
+        server.middleware[0] = TracedRequests(traces.tracer, service.metatools)
     dashboard = None if logbook is None else _dashboard(logbook, gateway, tokens, settings, security, key)
     guard = _guard(tokens, settings, security) if dashboard is None else dashboard.guard
     pages = (metrics_route(registry, guard), *(() if dashboard is None else dashboard.routes))

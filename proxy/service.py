@@ -75,6 +75,11 @@ class Service:
             return ServerMode(seen.sight, self.calls, name)
         return seen.direct if (asked_mode(request) or self._settings.mode) == "direct" else seen.search
 
+    @property
+    def metatools(self) -> frozenset[str]:
+        """Names of the tools of the gateway itself."""
+        return self._sights.of(None).search.names
+
     def introduced(self, catalog: Catalog) -> SearchMode:
         """The search mode of an earlier catalogue, to be read and not to be called."""
         return self._modes(PastSight(self._gateway, catalog)).search

@@ -5,7 +5,6 @@ Above: commands/broker.py. Below: files.py.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import stat
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from proxy.errors import ConfigurationError
-from proxy.files import PRIVATE, lock_file
+from proxy.files import PRIVATE, lock_file, try_lock
 
 BACKLOG = 128
 
@@ -32,12 +31,8 @@ def listening(path: Path, group: int | None) -> Generator[socket.socket]:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The lock ends with its process; a socket that is left says nothing about who listens.
         with lock_file(path.with_name(f"{path.name}.lock")) as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigurationError(
-                    f"another broker listens at {path}: stop it, or choose another --socket"
-                ) from None
+            if not try_lock(lock):
+                raise ConfigurationError(f"another broker listens at {path}: stop it, or choose another --socket")
             with _bound(path, group) as listener:
                 yield listener
     except OSError as error:

@@ -46,6 +46,11 @@ class SearchMode(ManyServers):
         self._pages = pages
         self._result_limit = result_limit
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the meta-tools."""
+        return frozenset(self._metatools)
+
     async def list_tools(self, caller: Caller) -> list[Mapping[str, Any]]:
         return [self._definition(metatool, caller.origin.modern) for metatool in self._metatools.values()]
 

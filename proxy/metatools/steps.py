@@ -52,7 +52,7 @@ class Steps:
         """Count and time steps and keep no contents. Of steps that are written nowhere they get an outline."""
 
     def record(self, task: Task, call: Finished) -> None:
-        level = _least(self._level, call.target.level, task.level, self._unreached(call))
+        level = Level.least((self._level, call.target.level, task.level, self._unreached(call)))
         if level is Level.OFF and not self.observers:
             return
         step = Step(
@@ -80,7 +80,7 @@ class Steps:
 
     def end(self, ending: Ending) -> None:
         """Of an episode whose last step was recorded."""
-        level = _least(self._level, ending.level)
+        level = Level.least((self._level, ending.level))
         for recorder in self.observers if level is Level.OFF else (*self._recorders, *self.observers):
             recorder.end(replace(ending, level=level))
 
@@ -88,10 +88,6 @@ class Steps:
         if call.target.call is not None:
             return Level.FULL
         return level_of_unreached(self._gateway, call.mode, call.name, call.arguments, call.server, astray=call.astray)
-
-
-def _least(*levels: Level) -> Level:
-    return min(levels, key=list(Level).index)
 
 
 def _outline(step: Step) -> Step:

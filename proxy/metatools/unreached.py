@@ -33,7 +33,7 @@ def level_of_unreached(
     if server is not None:
         return private.get(server, Level.FULL)
     if astray:
-        return _least(private.values())
+        return Level.least(private.values())
     if mode == "search" and name in OPEN:
         return Level.FULL
     # Models send arguments as text, too.
@@ -50,10 +50,10 @@ def _meant(gateway: Gateway, private: Mapping[str, Level], name: str) -> Level:
     """Of a name that may be of any server, unless it begins with that of one."""
     wanted = squashed(name)
     if (fitting := [level for named, level in _names(gateway, private) if wanted.startswith(squashed(named))]) != []:
-        return _least(fitting)
+        return Level.least(fitting)
     server = squashed(_SEPARATOR.split(name)[0])
     known = any(server == squashed(each.written) for each in gateway.catalog.servers)
-    return Level.FULL if known else _least(private.values())
+    return Level.FULL if known else Level.least(private.values())
 
 
 def _names(gateway: Gateway, private: Mapping[str, Level]) -> Iterable[tuple[str, Level]]:
@@ -62,7 +62,3 @@ def _names(gateway: Gateway, private: Mapping[str, Level]) -> Iterable[tuple[str
     for server in gateway.catalog.servers:
         if server.name in private:
             yield server.written, private[server.name]
-
-
-def _least(levels: Iterable[Level]) -> Level:
-    return min(levels, key=list(Level).index, default=Level.FULL)

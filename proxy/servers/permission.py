@@ -82,12 +82,12 @@ def level_of(config: ServerConfig, tool: str) -> Level:
         # A server must not get around it with a name that only looks the same.
         if fnmatchcase(tool, glob) or fnmatchcase(plain(tool), plain(glob))
     ]
-    return min(fitting, key=list(Level).index, default=Level.FULL)
+    return Level.least(fitting)
 
 
 def least_level(config: ServerConfig) -> Level:
     """How much may be written of anything of the server, where it is not known which tool it is about."""
-    return min((level for _, level in config.log), key=list(Level).index, default=Level.FULL)
+    return Level.least(level for _, level in config.log)
 
 
 def _says_destructive(tool: ToolRecord) -> bool:

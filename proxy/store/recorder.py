@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -32,6 +32,15 @@ class Level(StrEnum):
     OFF = "off"
     METADATA = "metadata"
     FULL = "full"
+
+    @classmethod
+    def least(cls, levels: Iterable[Level]) -> Level:
+        """The one that lets least be written; `FULL` of none."""
+        return min(levels, key=_LEVELS.index, default=cls.FULL)
+
+
+_LEVELS = list(Level)
+"""The least first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
