@@ -131,12 +131,11 @@ class Agents:
         Raises:
             UnknownName: The named one does not run.
         """
-        if named is None and is_modern(context):
-            given = _meta(context).get(TASK_META_KEY)
-            named = given if isinstance(given, str) else None
+        if named is None:
+            named = _named_task(context)
         if named is not None:
             return self._tasks.get(agent, named)
-        by = Beginner(agent=agent, mode=mode, client=_client(context), protocol=context.protocol_version)
+        by = _beginner(context, agent, mode)
         if is_modern(context):
             return self._tasks.begin(by) if mode == "search" else self._tasks.implied(by)
         session = self.session(context)
@@ -148,12 +147,10 @@ class Agents:
         """For the log, the task of a call that failed before it came to one."""
         if not is_modern(context):
             return self.task(context, agent, mode, None)
-        given = _meta(context).get(TASK_META_KEY)
         with suppress(UnknownName):
-            if isinstance(given, str):
-                return self._tasks.get(agent, given)
-        by = Beginner(agent=agent, mode=mode, client=_client(context), protocol=context.protocol_version)
-        return self._tasks.implied(by)
+            if (named := _named_task(context)) is not None:
+                return self._tasks.get(agent, named)
+        return self._tasks.implied(_beginner(context, agent, mode))
 
     def touched(self, context: Context, agent: str, mode: str, level: Level) -> None:
         """A request that is no call, and so in no log, went to a server that is logged at this level: what came of it
@@ -201,6 +198,16 @@ class Agents:
         if session.task_id is not None:
             self._tasks.end(session.task_id, EndReason.SESSION)
         self._release(session.key)
+
+
+def _named_task(context: Context) -> str | None:
+    """The task that a request of the era without sessions names outside of its arguments."""
+    given = _meta(context).get(TASK_META_KEY) if is_modern(context) else None
+    return given if isinstance(given, str) else None
+
+
+def _beginner(context: Context, agent: str, mode: str) -> Beginner:
+    return Beginner(agent=agent, mode=mode, client=_client(context), protocol=context.protocol_version)
 
 
 def _client(context: Context) -> str | None:
