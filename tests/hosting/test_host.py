@@ -442,7 +442,13 @@ async def main():
     process = await orphans.start("sleep", ("60",), {"PATH": os.defpath}, None)
     while os.readlink(f"/proc/{process.pid}/exe").startswith(os.path.realpath(sys.executable)):
         await anyio.sleep(0.01)
-    print(sorted(os.listdir(f"/proc/{process.pid}/fd")))
+    def open_now():
+        return sorted(os.listdir(f"/proc/{process.pid}/fd"))
+    # It opens and closes its libraries while it starts; what was left to it would stay.
+    with anyio.move_on_after(20):
+        while open_now() != ["0", "1", "2"]:
+            await anyio.sleep(0.01)
+    print(open_now())
     process.kill()
     await process.wait()
     await process.aclose()
