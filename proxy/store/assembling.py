@@ -153,6 +153,11 @@ def _decision(row: Any) -> TrajectoryDecision:
         catalog=row.catalog,
         decided_at=row.decided_at,
         duration_ms=row.duration_ms,
+        asked=row.asked,
+        cut=row.cut,
+        entropy=row.entropy,
+        sure=row.sure,
+        explored=row.explored,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.store.database import Database
 from proxy.store.erasing import erase
-from proxy.store.orphans import remove_orphans
+from proxy.store.orphans import made_from, remove_orphans, remove_rubrics
 from proxy.store.tables import CallRow, DeletionRow, EpisodeRow, StepRow
 
 MOST_IDS = 1_000
@@ -83,6 +83,8 @@ class Deleted:
     called: frozenset[tuple[str, str]]
     """Configured server and the server's own name of each tool that was called in them: what else was learned from
     their results can go, too."""
+    rubrics: int
+    """Made from them, and gone with all that was judged and labelled by them."""
     remains: str | None = None
     """Why the space may still hold bytes of it; None where it does not."""
 
@@ -136,7 +138,7 @@ async def delete(database: Database, what: Selection) -> Deleted:
         )
         deleted = await remove_episodes(connection, what.condition())
         await remove_orphans(connection, now)
-    return Deleted(episodes=deleted.episodes, steps=deleted.steps, called=deleted.called, remains=await erase(database))
+    return replace(deleted, remains=await erase(database))
 
 
 async def counted(connection: AsyncConnection, chosen: ColumnElement[bool]) -> Deleted:
@@ -147,12 +149,19 @@ async def counted(connection: AsyncConnection, chosen: ColumnElement[bool]) -> D
         episodes=await _number(connection, select(func.count()).select_from(EpisodeRow).where(chosen)),
         steps=await _number(connection, select(func.count()).select_from(StepRow).where(StepRow.episode_id.in_(ids))),
         called=frozenset((row.server, row.tool) for row in (await connection.execute(called)).all()),
+        rubrics=await _number(connection, select(func.count()).select_from(made_from(chosen).distinct().subquery())),
     )
 
 
 async def remove_episodes(connection: AsyncConnection, chosen: ColumnElement[bool]) -> Deleted:
-    """Remove the chosen rows of `episodes`; all that belongs to them follows by itself."""
+    """Remove the chosen rows of `episodes`, and the rubrics that were made from them; all that belongs to them follows
+    by itself."""
+    # Locked first: whoever is making a rubric from one of them either has written it when it is looked for, or finds
+    # the episode gone.
+    locked = select(EpisodeRow.id).where(chosen).order_by(EpisodeRow.id).with_for_update().subquery()
+    await connection.execute(select(func.count()).select_from(locked))
     deleted = await counted(connection, chosen)
+    await remove_rubrics(connection, chosen)
     await connection.execute(remove(EpisodeRow).where(chosen))
     return deleted
 

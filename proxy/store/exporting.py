@@ -1,7 +1,8 @@
 """Writes the log as lines of JSON, one episode a line, with the catalogues, rubrics and streams that they name.
 
-Above: commands/episodes.py. Below: trajectories.py, catalogues.py, judgements.py; lines.py says what a line looks like.
-What an episode names stands before it, once, so that a reader needs a single pass, and the memory of one page.
+Above: commands/episodes.py. Below: trajectories.py, catalogues.py, judgements.py, rubrics.py; lines.py says what a line
+looks like. What an episode names stands before it, once, so that a reader needs a single pass, and the memory of one
+page.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from proxy.store.assembling import ANSWERED
 from proxy.store.catalogues import definitions
 from proxy.store.database import Database
 from proxy.store.filters import Filters
-from proxy.store.judgements import Judgement, Label, judgements_of, labels_of, rubrics_of
+from proxy.store.judgements import Judgement, Label, LabelEntry, judgements_of, labels_of
 from proxy.store.lines import SCHEMA
+from proxy.store.rubrics import Rubric, rubrics_of
 from proxy.store.tables import GapRow, SnapshotRow, StreamRow
 from proxy.store.trajectories import Trajectory, TrajectoryCall, TrajectoryStep, stream
 
@@ -42,7 +44,7 @@ async def export(database: Database, filters: Filters | None = None) -> AsyncIte
         async with database.reading() as connection:
             judged = await judgements_of(connection, ids)
             labelled = await labels_of(connection, ids)
-        async for line in named.by(some, judged):
+        async for line in named.by(some, [*_rubrics_named(judged), *_rubrics_named(labelled)]):
             yield line
         for trajectory in some:
             its = judged.get(trajectory.id, ()), labelled.get(trajectory.id, ())
@@ -80,17 +82,15 @@ class _Named:
         self._definitions: set[str] = set()
         self._rubrics: set[str] = set()
 
-    async def by(
-        self, trajectories: Sequence[Trajectory], judged: Mapping[str, Sequence[Judgement]]
-    ) -> AsyncIterator[str]:
+    async def by(self, trajectories: Sequence[Trajectory], rubric_hashes: Sequence[str]) -> AsyncIterator[str]:
         steps = [step for trajectory in trajectories for step in trajectory.every_step()]
         streams = _new(self._streams, [each.stream for each in (*trajectories, *steps)])
-        rubrics = _new(self._rubrics, [each.rubric_hash for its in judged.values() for each in its])
+        rubrics = _new(self._rubrics, rubric_hashes)
         decided = [step.decision.catalog for step in steps if step.decision is not None]
         snapshots = _new(self._snapshots, [*(each.catalog for each in (*trajectories, *steps)), *decided])
         async with self._database.reading() as connection:
             lines = await _streams(connection, streams)
-            lines += [line_of("rubric", members(rubric)) for rubric in (await rubrics_of(connection, rubrics)).values()]
+            lines += [line_of("rubric", _rubric(each)) for each in (await rubrics_of(connection, rubrics)).values()]
         for line in lines:
             yield line
         for hash in snapshots:
@@ -122,6 +122,19 @@ async def _streams(connection: AsyncConnection, ids: Sequence[str]) -> list[str]
     return lines
 
 
+def _rubrics_named(said: Mapping[str, Sequence[Judgement] | Sequence[LabelEntry]]) -> list[str]:
+    return [each.rubric_hash for its in said.values() for each in its if each.rubric_hash is not None]
+
+
+def _rubric(rubric: Rubric) -> dict[str, Any]:
+    line = members(rubric)
+    attached = [members(each) for each in rubric.attachments]
+    for attachment in attached:
+        # It stands in the line of its rubric.
+        del attachment["rubric_hash"]
+    return {**line, "attachments": attached, "sources": list(rubric.sources)}
+
+
 def _new(known: set[str], names: Iterable[str]) -> list[str]:
     """Those of `names` that were not known, each once and in order; they are from now on."""
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -129,7 +142,9 @@ def _new(known: set[str], names: Iterable[str]) -> list[str]:
     return new
 
 
-def episode_line(trajectory: Trajectory, judged: Sequence[Judgement], labelled: Sequence[Label]) -> dict[str, Any]:
+def episode_line(
+    trajectory: Trajectory, judged: Sequence[Judgement], labelled: Sequence[LabelEntry | Label]
+) -> dict[str, Any]:
     """What the line of an episode says, without what every line says."""
     return {
         "id": trajectory.id,
@@ -193,7 +208,7 @@ def _call(call: TrajectoryCall, step: TrajectoryStep) -> dict[str, Any]:
     return line
 
 
-def _of_episode(value: Judgement | Label) -> dict[str, Any]:
+def _of_episode(value: Judgement | LabelEntry | Label) -> dict[str, Any]:
     line = members(value)
     # It stands in the line of its episode.
     del line["episode_id"]

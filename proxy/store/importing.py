@@ -19,6 +19,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from proxy.store.database import Database, is_outage
 from proxy.store.parsing import BadLine, Line, LineParser, Row
 from proxy.store.tables import (
+    AttachmentRow,
     Base,
     CallRow,
     DecisionRow,
@@ -29,6 +30,7 @@ from proxy.store.tables import (
     JudgementRow,
     LabelRow,
     RubricRow,
+    RubricSourceRow,
     SnapshotRow,
     StepRow,
     StreamRow,
@@ -46,6 +48,8 @@ _ORDER: tuple[type[Base], ...] = (
     DefinitionRow,
     SnapshotRow,
     RubricRow,
+    RubricSourceRow,
+    AttachmentRow,
     EpisodeRow,
     StepRow,
     CallRow,
@@ -147,6 +151,8 @@ async def _write(database: Database, lines: Sequence[Line], done: Imported) -> N
     new: dict[type[Base], int] = {}
     async with database.writing() as connection:
         await _check_rubrics(connection, rows)
+        rows[AttachmentRow] = await _later_attachments(connection, rows[AttachmentRow])
+        rows[JudgementRow] = await _not_judged_here(connection, rows[JudgementRow])
         for table in _ORDER:
             new[table] = await database.add(connection, table, rows[table])
         await _check_episodes(connection, rows[EpisodeRow])
@@ -161,6 +167,29 @@ async def _check_rubrics(connection: AsyncConnection, rows: dict[type[Base], lis
     named = {row["rubric_hash"] for row in rows[JudgementRow]} - {row["hash"] for row in rows[RubricRow]}
     for hash in named - {hash for (hash,) in await _among(connection, (RubricRow.hash,), named)}:
         raise BadLine(f"judgements: their rubric {hash} is neither here nor in a line before")
+
+
+async def _later_attachments(connection: AsyncConnection, attachments: Sequence[Row]) -> list[Row]:
+    """Those that are later than what is attached here at the same place: the one written last counts, and a file must
+    not undo what was decided since."""
+    later: list[Row] = []
+    for row in sorted(attachments, key=lambda row: row["attached_at"]):
+        target = AttachmentRow.target
+        same = target.is_(None) if row["target"] is None else target == row["target"]
+        known = select(AttachmentRow.id).where(
+            AttachmentRow.scope == row["scope"], same, AttachmentRow.attached_at >= row["attached_at"]
+        )
+        if (await connection.execute(known.limit(1))).first() is None:
+            later.append(row)
+    return later
+
+
+async def _not_judged_here(connection: AsyncConnection, judged: Sequence[Row]) -> list[Row]:
+    """Without those that this judge has given here, too, under ids of their own."""
+    key = JudgementRow.episode_id, JudgementRow.rubric_hash, JudgementRow.judge, JudgementRow.repeat
+    here = await _among(connection, (*key, JudgementRow.id), {row["episode_id"] for row in judged})
+    ids = {tuple(row[:-1]): row.id for row in here}
+    return [row for row in judged if ids.get(tuple(row[each.key] for each in key), row["id"]) == row["id"]]
 
 
 async def _check_episodes(connection: AsyncConnection, episodes: Sequence[Row]) -> None:

@@ -1,14 +1,16 @@
 """The lines of an exported log, as JSON Schema: what exporting.py writes and importing.py accepts.
 
-Below: recorder.py and tables.py, which the limits follow. `toolatlas episodes schema` prints it. A change that a
-reader of the old form would misunderstand is a new number in `SCHEMA`.
+Below: recorder.py, rubrics.py and tables.py, which the limits follow. `toolatlas episodes schema` prints it. A change
+that a reader of the old form would misunderstand is a new number in `SCHEMA`.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from proxy.store.recorder import EndReason, Level, Outcome
+from proxy.store.rubrics import Attached
 
 SCHEMA = "toolatlas.trajectory/1"
 
@@ -81,8 +83,14 @@ def _snapshot() -> _Schema:
 
 
 def _rubric() -> _Schema:
+    attachment = _closed(scope=_enum(Attached), target=_or_null(_short(40)), attached_at=TIME)
     return _closed(
-        hash=_short(64), scope=_short(16), target=_or_null(WORDS), writer=WORDS, content=OBJECT, created_at=TIME
+        hash=_short(64),
+        writer=WORDS,
+        content=OBJECT,
+        created_at=TIME,
+        attachments=_list(attachment),
+        sources=_list(_short(40)),
     )
 
 
@@ -143,6 +151,14 @@ def _call() -> _Schema:
 
 def _decision() -> _Schema:
     return _closed(
+        # Lines of before these were noted have none of them.
+        optional={
+            "asked": _or_null(WHOLE),
+            "cut": _or_null(WHOLE),
+            "entropy": _or_null(NUMBER),
+            "sure": _or_null({"type": "boolean"}),
+            "explored": _or_null({"type": "boolean"}),
+        },
         policy=_short(64),
         adapter=_or_null(_short(64)),
         query=_or_null(WORDS),
@@ -179,7 +195,8 @@ def _judgement() -> _Schema:
     return _closed(
         id=_short(40),
         rubric_hash=_short(64),
-        judge=WORDS,
+        # It is part of a key, whose length PostgreSQL bounds.
+        judge={**WORDS, "maxLength": 500},
         prompt_hash=_or_null(_short(64)),
         seed=_or_null({"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}),
         verdicts=_list(OBJECT),
@@ -187,6 +204,11 @@ def _judgement() -> _Schema:
         reward=_or_null(SHARE),
         cost=_or_null(OBJECT),
         created_at=TIME,
+        repeat=WHOLE,
+        scope=_short(48),
+        unrewarded=_or_null(WORDS),
+        credits=_or_null(OBJECT),
+        batch=_or_null(_short(40)),
     )
 
 
@@ -197,7 +219,7 @@ def _label() -> _Schema:
         rubric_hash=_or_null(_short(64)),
         criterion=_or_null(_short(64)),
         labeller=WORDS,
-        value=SHARE,
+        value=_or_null(SHARE),
         note=_or_null(WORDS),
         created_at=TIME,
     )
@@ -223,7 +245,7 @@ def _short(most: int) -> _Schema:
     return {"type": "string", "maxLength": most, "pattern": r"^[\x20-\x7e]+$"}
 
 
-def _enum(values: type[Outcome] | type[Level] | type[EndReason]) -> _Schema:
+def _enum(values: type[StrEnum]) -> _Schema:
     return {"enum": [value.value for value in values]}
 
 

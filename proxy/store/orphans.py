@@ -1,4 +1,5 @@
-"""Catalogues and rubrics that no episode needs any more.
+"""What goes with episodes although it does not belong to one: rubrics that were made from them, and catalogues and
+families that no episode needs any more.
 
 Above: deletions.py, retention.py. Below: tables.py.
 """
@@ -7,24 +8,60 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, Select, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.store.tables import DecisionRow, DefinitionRow, EpisodeRow, JudgementRow, RubricRow, SnapshotRow, StepRow
+from proxy.store.judgements import pieces
+from proxy.store.tables import (
+    AttachmentRow,
+    DecisionRow,
+    DefinitionRow,
+    EpisodeRow,
+    FamilyRow,
+    FilingRow,
+    JudgementRow,
+    LabelRow,
+    RubricRow,
+    RubricSourceRow,
+    SnapshotRow,
+    StepRow,
+)
 
 KEPT = timedelta(days=30)
 """How long after it was taken a catalogue stays that no episode refers to: a gateway writes each one once, and may not
 have used it yet."""
 
 
+async def remove_rubrics(connection: AsyncConnection, chosen: ColumnElement[bool]) -> int:
+    """Remove the rubrics that were made from the chosen rows of `episodes`: their criteria may quote them. What was
+    judged and labelled by them goes too, of other episodes as well, and so do their attachments; how many rubrics."""
+    # Locked, so that no judge adds to them meanwhile; SQLite has one writer at a time.
+    made = (
+        select(RubricRow.hash).where(RubricRow.hash.in_(made_from(chosen))).order_by(RubricRow.hash).with_for_update()
+    )
+    hashes = (await connection.execute(made)).scalars().all()
+    for some in pieces(hashes):
+        # Attachments and sources follow by themselves.
+        await connection.execute(delete(JudgementRow).where(JudgementRow.rubric_hash.in_(some)))
+        await connection.execute(delete(LabelRow).where(LabelRow.rubric_hash.in_(some)))
+        await connection.execute(delete(RubricRow).where(RubricRow.hash.in_(some)))
+    return len(hashes)
+
+
+def made_from(chosen: ColumnElement[bool]) -> Select[str]:
+    """Hashes of the rubrics that were made from the chosen rows of `episodes`."""
+    return (
+        select(RubricSourceRow.rubric_hash).join(EpisodeRow, EpisodeRow.id == RubricSourceRow.episode_id).where(chosen)
+    )
+
+
 async def remove_orphans(connection: AsyncConnection, now: datetime) -> None:
-    """Remove old snapshots that nothing refers to, the definitions that only they had, and rubrics of single episodes
-    that are gone."""
+    """Remove families that have neither an episode nor a rubric, old snapshots that nothing refers to, and the
+    definitions that only they had."""
     await connection.execute(
-        delete(RubricRow).where(
-            RubricRow.scope == "task",
-            RubricRow.target.not_in(select(EpisodeRow.id)),
-            RubricRow.hash.not_in(select(JudgementRow.rubric_hash)),
+        delete(FamilyRow).where(
+            ~select(FilingRow.family).where(FilingRow.family == FamilyRow.id).exists(),
+            ~select(AttachmentRow.id).where(AttachmentRow.target == FamilyRow.id).exists(),
         )
     )
     old = select(SnapshotRow.hash, SnapshotRow.tools).where(

@@ -17,6 +17,7 @@ from sqlalchemy import Integer
 
 from proxy.store.lines import SCHEMA, schema
 from proxy.store.tables import (
+    AttachmentRow,
     Base,
     CallRow,
     DecisionRow,
@@ -27,13 +28,16 @@ from proxy.store.tables import (
     JudgementRow,
     LabelRow,
     RubricRow,
+    RubricSourceRow,
     SnapshotRow,
     StepRow,
     StreamRow,
 )
 
 ERROR_CHARS = 300
-_OPAQUE = frozenset({"arguments", "observation", "result", "definition", "content", "verdicts", "subtotals", "cost"})
+_OPAQUE = frozenset(
+    {"arguments", "observation", "result", "definition", "content", "verdicts", "subtotals", "cost", "credits"}
+)
 """Members whose values lines.py does not look into; they may be nested deeper than a validator goes."""
 
 Row = dict[str, Any]
@@ -154,7 +158,14 @@ def _snapshot(value: Row) -> Rows:
 
 
 def _rubric(value: Row) -> Rows:
-    return {RubricRow: [_timed(_body(value), "created_at")]}
+    row = _timed(_body(value), "created_at")
+    of_it = {"rubric_hash": value["hash"]}
+    attachments, sources = row.pop("attachments"), row.pop("sources")
+    return {
+        RubricRow: [row],
+        AttachmentRow: [{**_timed(each, "attached_at"), **of_it} for each in attachments],
+        RubricSourceRow: [{"episode_id": each, **of_it} for each in sources],
+    }
 
 
 def _episode(value: Row) -> Rows:
@@ -164,7 +175,7 @@ def _episode(value: Row) -> Rows:
     _check_ids(steps)
     calls = [{"step_id": step["id"], **of_it, **_call(step["call"])} for step in steps if step["call"] is not None]
     decisions = [
-        {"step_id": step["id"], **of_it, **_timed(step["decision"], "decided_at")}
+        {"step_id": step["id"], **of_it, **_decision(step["decision"])}
         for step in steps
         if step["decision"] is not None
     ]
@@ -202,6 +213,11 @@ def _call(call: Row) -> Row:
     row = _timed(call, "started_at")
     size = _size(row.pop("result_size", None), "result")
     return {"arguments": None, "result": None, **row, **size}
+
+
+def _decision(decision: Row) -> Row:
+    later = dict.fromkeys(("asked", "cut", "entropy", "sure", "explored"))
+    return {**later, **_timed(decision, "decided_at")}
 
 
 def _size(size: Mapping[str, Any] | None, of: str) -> Row:

@@ -105,10 +105,24 @@ class Decision:
     shown: tuple[str, ...]
     """What the agent saw, in that order."""
     propensities: tuple[float, ...] | None = None
-    """Probability of what stands at each place of `shown`, given the places above; None where nothing was explored."""
+    """Probability of what stands at each place of `shown`, given the places above; None where nothing was left to
+    chance."""
     degraded: str | None = None
     """Why a lesser policy answered than the one configured."""
+    asked: int | None = None
+    """At most how many the agent wanted; None where it left that to the router."""
+    entropy: float | None = None
+    """Of the softmax over the candidates, in nats; None without candidates."""
+    sure: bool = False
+    """Whether that was low enough to show only the first one or two."""
+    explored: bool = False
+    """Whether two neighbours were swapped."""
     duration_ms: float
+
+    @property
+    def cut(self) -> int:
+        """How many were shown. It follows from the scores: as an action, its propensity is 1."""
+        return len(self.shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,11 @@ def _decision(decision: Decision, full: bool) -> dict[str, Any]:
         "adapter": decision.adapter,
         "degraded": decision.degraded,
         "duration_ms": decision.duration_ms,
+        "asked": decision.asked,
+        "cut": decision.cut,
+        "entropy": decision.entropy,
+        "sure": decision.sure,
+        "explored": decision.explored,
     }
     if full:
         record["query"] = decision.query

@@ -21,7 +21,21 @@ BATCH = 200
 """Episodes that go in one transaction."""
 PAUSE_S = 0.05
 """Between two, for those who write."""
-_TABLES = ["episodes", "steps", "calls", "decisions", "endings", "judgements", "labels"]
+_TABLES = [
+    "episodes",
+    "steps",
+    "calls",
+    "decisions",
+    "endings",
+    "rubrics",
+    "rubric_sources",
+    "attachments",
+    "families",
+    "filings",
+    "judgements",
+    "claims",
+    "labels",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +45,8 @@ class Pruned:
     episodes: int
     steps: int
     called: frozenset[tuple[str, str]]
-    """As in `Deleted`."""
+    rubrics: int
+    """Both as in `Deleted`."""
 
 
 async def prune(database: Database, days: int, *, now: datetime | None = None) -> Pruned:
@@ -46,21 +61,26 @@ async def prune(database: Database, days: int, *, now: datetime | None = None) -
     if days < 0:
         raise ValueError("episodes cannot be kept for a negative time")
     now = now or datetime.now(UTC)
-    episodes, steps, called = 0, 0, frozenset[tuple[str, str]]()
+    pruned = Pruned(episodes=0, steps=0, called=frozenset(), rubrics=0)
     while True:
         async with database.writing() as connection:
             ids = (await connection.execute(expired(now - timedelta(days=days)).limit(BATCH))).scalars().all()
             if ids:
                 gone = await remove_episodes(connection, EpisodeRow.id.in_(ids))
-                episodes, steps, called = episodes + gone.episodes, steps + gone.steps, called | gone.called
+                pruned = Pruned(
+                    episodes=pruned.episodes + gone.episodes,
+                    steps=pruned.steps + gone.steps,
+                    called=pruned.called | gone.called,
+                    rubrics=pruned.rubrics + gone.rubrics,
+                )
         if len(ids) < BATCH:
             break
         await anyio.sleep(PAUSE_S)
-    if episodes:
+    if pruned.episodes:
         async with database.writing() as connection:
             await remove_orphans(connection, now)
         await tidy(database, _TABLES)
-    return Pruned(episodes=episodes, steps=steps, called=called)
+    return pruned
 
 
 def expired(limit: datetime) -> Select[str]:

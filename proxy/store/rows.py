@@ -141,6 +141,11 @@ class Rows:
             "propensities": decision.get("propensities"),
             "degraded": decision["degraded"],
             "duration_ms": decision["duration_ms"],
+            "asked": decision["asked"],
+            "cut": decision["cut"],
+            "entropy": decision["entropy"],
+            "sure": decision["sure"],
+            "explored": decision["explored"],
         }
 
     def _ending(self, record: Record) -> Record:

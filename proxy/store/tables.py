@@ -1,100 +1,68 @@
-"""The tables of the log, the same on SQLite and PostgreSQL; migrations/ makes them.
+"""The tables of the log, the same on SQLite and PostgreSQL; migrations/ makes them. Those of the judge are in
+judging_tables.py, and named here, so that whoever imports this module has them all.
 
-Above: shipping.py writes them, trajectories.py and dashboard/ read them. Rows are only ever added, and removed whole by
-retention and deletion: no row changes after it was written. Times are UTC. What agents and servers said is redacted
-before it comes here, and JSON is kept as text, since PostgreSQL's types would not keep every number and character.
+Above: shipping.py writes them, trajectories.py and dashboard/ read them. Below: columns.py. Rows are only ever added,
+and removed whole by retention and deletion: no row changes after it was written. What agents and servers said is
+redacted before it comes here.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    DateTime,
-    Dialect,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Text,
-    TypeDecorator,
-    UniqueConstraint,
+from sqlalchemy import BigInteger, Float, ForeignKey, Index, Integer, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from proxy.store.columns import Base, Json, Utc, Words, episode_key
+from proxy.store.judging_tables import (
+    AttachmentRow,
+    BatchRow,
+    CalibrationRow,
+    ClaimRow,
+    FamilyRow,
+    FilingRow,
+    GoldRunRow,
+    JudgementRow,
+    LabelRow,
+    RubricRow,
+    RubricSourceRow,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+__all__ = [
+    "RENDERING",
+    "AdapterRow",
+    "AdapterStateRow",
+    "AttachmentRow",
+    "Base",
+    "BatchRow",
+    "CalibrationRow",
+    "CallRow",
+    "ClaimRow",
+    "DecisionRow",
+    "DefinitionRow",
+    "DeletionRow",
+    "EndingRow",
+    "EpisodeRow",
+    "FamilyRow",
+    "FilingRow",
+    "GapRow",
+    "GoldRunRow",
+    "Json",
+    "JudgementRow",
+    "LabelRow",
+    "RubricRow",
+    "RubricSourceRow",
+    "SnapshotRow",
+    "StepRow",
+    "StreamRow",
+    "Utc",
+    "Words",
+]
 
 RENDERING = 1
 """Revision of how observations and decisions become text (rendering.py); in every episode, so that a trainer never
 mixes two."""
-
-
-_UNSTORABLE = re.compile("[\\0\\ud800-\\udfff]")
-
-
-class Utc(TypeDecorator[datetime]):
-    """Aware UTC times, also on SQLite, which keeps no zone."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a time without its zone cannot be stored")
-        return value.astimezone(UTC) if dialect.name == "postgresql" else value.astimezone(UTC).replace(tzinfo=None)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Json(TypeDecorator[Any]):
-    """Any JSON value as ASCII text: exact for big integers, order, NUL and half surrogate pairs on both databases."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else json.dumps(value, separators=(",", ":"))
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(value)
-
-
-class Words(TypeDecorator[str]):
-    """Text of agents and servers: what the databases cannot hold is replaced by U+FFFD."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None:
-            return None
-        return _UNSTORABLE.sub("\ufffd", value)
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "ck": "ck_%(table_name)s_%(constraint_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
-    type_annotation_map = {datetime: Utc, str: String}  # noqa: RUF012 - SQLAlchemy's own way
-
-
-def _episode() -> Mapped[str]:
-    return mapped_column(ForeignKey("episodes.id", ondelete="CASCADE"))
 
 
 class StreamRow(Base):
@@ -146,7 +114,7 @@ class StepRow(Base):
     )
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
-    episode_id: Mapped[str] = _episode()
+    episode_id: Mapped[str] = episode_key()
     parent_id: Mapped[str | None] = mapped_column(String(40))
     """No foreign key: a run of code ends, and is written, after the calls that it made."""
     stream: Mapped[str] = mapped_column(String(40))
@@ -189,7 +157,7 @@ class CallRow(Base):
     )
 
     step_id: Mapped[str] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"), primary_key=True)
-    episode_id: Mapped[str] = _episode()
+    episode_id: Mapped[str] = episode_key()
     server: Mapped[str] = mapped_column(Words)
     tool: Mapped[str] = mapped_column(Words)
     written: Mapped[str] = mapped_column(Words)
@@ -223,6 +191,15 @@ class DecisionRow(Base):
     catalog: Mapped[str] = mapped_column(String(64))
     decided_at: Mapped[datetime]
     duration_ms: Mapped[float] = mapped_column(Float)
+    asked: Mapped[int | None]
+    """At most how many the agent wanted; None where it left that to the router. This and what follows are None, too,
+    in rows of revisions before 0003."""
+    cut: Mapped[int | None]
+    """How many were shown."""
+    entropy: Mapped[float | None] = mapped_column(Float)
+    """Of the softmax over the candidates, in nats."""
+    sure: Mapped[bool | None]
+    explored: Mapped[bool | None]
 
 
 class EndingRow(Base):
@@ -283,62 +260,6 @@ class DefinitionRow(Base):
     definition: Mapped[Any] = mapped_column(Json)
     """The tool object as the server sent it."""
     tokens: Mapped[int]
-
-
-class RubricRow(Base):
-    __tablename__ = "rubrics"
-
-    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    scope: Mapped[str] = mapped_column(String(16))
-    """`task`, `family` or `default`."""
-    target: Mapped[str | None] = mapped_column(Words)
-    """The episode or family that it is for."""
-    writer: Mapped[str] = mapped_column(Words)
-    """Who wrote it, with version: a person, a model, or code."""
-    content: Mapped[Any] = mapped_column(Json)
-    created_at: Mapped[datetime]
-
-
-class JudgementRow(Base):
-    """All verdicts of one rubric on one trajectory by one judge."""
-
-    __tablename__ = "judgements"
-    __table_args__ = (Index(None, "episode_id", "created_at"), Index(None, "rubric_hash"))
-
-    id: Mapped[str] = mapped_column(String(40), primary_key=True)
-    episode_id: Mapped[str] = _episode()
-    rubric_hash: Mapped[str] = mapped_column(ForeignKey("rubrics.hash", ondelete="RESTRICT"))
-    judge: Mapped[str] = mapped_column(Words)
-    """Model and version of whoever judged; `checks` where code alone did."""
-    prompt_hash: Mapped[str | None] = mapped_column(String(64))
-    seed: Mapped[int | None]
-    verdicts: Mapped[Any] = mapped_column(Json)
-    """One object a criterion: verdict, evidence, step, disagreement, or why it is missing."""
-    subtotals: Mapped[Any] = mapped_column(Json)
-    """Reward by category."""
-    reward: Mapped[float | None] = mapped_column(Float)
-    """Between 0 and 1; None where too much is missing."""
-    cost: Mapped[Any | None] = mapped_column(Json)
-    """Tokens and money that it took."""
-    created_at: Mapped[datetime]
-
-
-class LabelRow(Base):
-    """What a person says of an episode, or of one criterion in it."""
-
-    __tablename__ = "labels"
-    __table_args__ = (Index(None, "episode_id", "created_at"),)
-
-    id: Mapped[str] = mapped_column(String(40), primary_key=True)
-    episode_id: Mapped[str] = _episode()
-    step_id: Mapped[str | None] = mapped_column(String(40))
-    rubric_hash: Mapped[str | None] = mapped_column(String(64))
-    criterion: Mapped[str | None] = mapped_column(String(64))
-    labeller: Mapped[str] = mapped_column(Words)
-    value: Mapped[float] = mapped_column(Float)
-    """Between 0 and 1."""
-    note: Mapped[str | None] = mapped_column(Words)
-    created_at: Mapped[datetime]
 
 
 class AdapterRow(Base):

@@ -43,6 +43,7 @@ __all__ = [
     "TrajectoryStep",
     "heads",
     "load",
+    "pages",
     "stream",
 ]
 
@@ -73,7 +74,7 @@ async def stream(
 
     Holds some thousands of steps at most, unless one episode has more.
     """
-    async for ids in _pages(database, filters or Filters(), newest_first):
+    async for ids in pages(database, filters or Filters(), newest_first=newest_first):
         async with database.reading() as connection:
             counts = await _step_counts(connection, ids)
         for group in _groups(ids, counts):
@@ -92,8 +93,8 @@ async def heads(
     return [head_of(row, _ending(row)) for row in rows]
 
 
-async def _pages(database: Database, filters: Filters, newest_first: bool) -> AsyncIterator[Sequence[str]]:
-    """Ids of episodes, page by page."""
+async def pages(database: Database, filters: Filters, *, newest_first: bool = False) -> AsyncIterator[Sequence[str]]:
+    """Ids of episodes, some hundred at a time."""
     if filters.ids is not None:
         for some in await _in_order(database, filters.ids, newest_first):
             chosen = _page(replace(filters, ids=some), None, None, newest_first)

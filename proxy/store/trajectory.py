@@ -86,12 +86,24 @@ class TrajectoryDecision:
     """Tools with their scores, best first; reaches below what was shown."""
     shown: tuple[str, ...] | None
     propensities: tuple[float, ...] | None
-    """Probability of what stands at each place of `shown`, given the places above; None where nothing was explored."""
+    """Probability of what stands at each place of `shown`, given the places above; None where nothing was left to
+    chance."""
     degraded: str | None
     """Why a lesser policy answered than the one configured."""
     catalog: str
     decided_at: datetime
     duration_ms: float
+    asked: int | None
+    """At most how many the agent wanted; None where it left that to the router. This and what follows are None, too,
+    where it was logged before they were noted."""
+    cut: int | None
+    """How many were shown: an action of its own, which follows from the scores, so that its propensity is 1."""
+    entropy: float | None
+    """Of the softmax over the candidates, in nats."""
+    sure: bool | None
+    """Whether that was low enough to show only the first one or two."""
+    explored: bool | None
+    """Whether two neighbours of `shown` are swapped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from proxy.errors import ConfigurationError
 from proxy.store.database import Database
 from proxy.store.migrating import HEAD, differences, migrate, revision
-from proxy.store.tables import Base
-from tests.fixtures.rows import fill, tables
+from proxy.store.tables import Base, EpisodeRow, JudgementRow, StepRow
+from tests.fixtures.rows import fill, row, tables
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +42,28 @@ async def counts(url: str) -> dict[str, int]:
             table.__tablename__: (await connection.execute(select(func.count()).select_from(table))).scalar_one()
             for table in tables()
         }
+
+
+OLD_ROWS = """
+INSERT INTO rubrics (hash, scope, target, writer, content, created_at) VALUES
+  ('of_one', 'task', 'x', 'somebody', '{"text":"old"}', '2026-11-30 12:00:00'),
+  ('of_many', 'family', 'f_1', 'somebody', '{}', '2026-11-30 12:00:00'),
+  ('of_all', 'default', NULL, 'somebody', '{}', '2026-11-30 12:00:00');
+INSERT INTO judgements
+  (id, episode_id, rubric_hash, judge, prompt_hash, seed, verdicts, subtotals, reward, cost, created_at) VALUES
+  ('j_later', 'x', 'of_one', 'm', NULL, 2, '[{"a":1}]', '{}', 0.5, NULL, '2026-11-30 12:00:02'),
+  ('j_first', 'x', 'of_one', 'm', 'p', 1, '[]', '{}', NULL, '{"tokens":1}', '2026-11-30 12:00:01'),
+  ('j_other', 'x', 'of_all', 'm', NULL, NULL, '[]', '{}', 0.25, NULL, '2026-11-30 12:00:00');
+INSERT INTO labels (id, episode_id, labeller, value, created_at) VALUES ('l', 'x', 'ann', 0.5, '2026-11-30 12:00:00')
+"""
+"""What 0001 kept of judgements."""
+
+
+async def rows_of(url: str, table: str) -> list[dict[str, Any]]:
+    """All rows of a table, as the database has them now, in the order of their first column."""
+    async with writing(url) as connection:
+        found = (await connection.execute(text(f"SELECT * FROM {table} ORDER BY 1"))).mappings().all()
+    return [dict(each) for each in found]
 
 
 async def filled(url: str) -> None:
@@ -94,9 +116,107 @@ async def test_a_database_with_rows_goes_back_to_nothing_and_up_again(database_u
         left = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     assert left == ["alembic_version"], "something stayed behind"
     await migrate(database_url, to="base")
-    await migrate(database_url, to="0001")
+    await migrate(database_url)
     assert set((await counts(database_url)).values()) == {0}, "the first revision taken back loses the whole log"
     await filled(database_url)
+
+
+async def test_what_was_judged_under_the_first_revision_stays_and_comes_back(database_url: str) -> None:
+    await migrate(database_url, to="0001")
+    old = Database(database_url)
+    async with old.writing() as connection:
+        await old.add(connection, EpisodeRow, [row(EpisodeRow)])
+        for statement in OLD_ROWS.split(";"):
+            await connection.exec_driver_sql(statement)
+    await old.close()
+    before = {table: await rows_of(database_url, table) for table in ("episodes", "rubrics", "judgements", "labels")}
+
+    await migrate(database_url)
+    assert await differences(database_url) == []
+    kept = (
+        "id",
+        "episode_id",
+        "rubric_hash",
+        "judge",
+        "prompt_hash",
+        "seed",
+        "verdicts",
+        "subtotals",
+        "reward",
+        "cost",
+    )
+    judged = await rows_of(database_url, "judgements")
+    assert [{name: each[name] for name in kept} for each in judged] == [
+        {name: each[name] for name in kept} for each in before["judgements"]
+    ]
+    assert {(each["id"], each["repeat"], each["scope"], each["unrewarded"]) for each in judged} == {
+        ("j_first", 0, "unknown", None),
+        ("j_later", 1, "unknown", None),
+        ("j_other", 0, "unknown", None),
+    }
+    assert [(each["hash"], each["content"]) for each in await rows_of(database_url, "rubrics")] == [
+        ("of_all", "{}"),
+        ("of_many", "{}"),
+        ("of_one", '{"text":"old"}'),
+    ]
+    assert await rows_of(database_url, "rubric_sources") == [{"rubric_hash": "of_one", "episode_id": "x"}]
+    attached = await rows_of(database_url, "attachments")
+    assert [(each["rubric_hash"], each["scope"], each["target"]) for each in attached] == [
+        ("of_all", "default", None),
+        ("of_many", "family", "f_1"),
+    ]
+
+    await migrate(database_url, to="0001")
+    after = {table: await rows_of(database_url, table) for table in before}
+    # Columns that were put back stand at the end.
+    assert after == before
+
+
+async def test_going_back_keeps_what_the_first_revision_has_a_place_for(database_url: str) -> None:
+    await migrate(database_url)
+    await filled(database_url)
+    new = Database(database_url)
+    async with new.writing() as connection:
+        again = row(JudgementRow, id="again", episode_id="x", rubric_hash="x", repeat=2)
+        assert await new.add(connection, JudgementRow, [again]) == 1
+        await connection.execute(
+            text(
+                "INSERT INTO labels (id, episode_id, labeller, created_at) SELECT "
+                "'unsure', episode_id, labeller, created_at FROM labels"
+            )
+        )
+    await new.close()
+    await migrate(database_url, to="0001")
+    assert {each["id"] for each in await rows_of(database_url, "judgements")} == {"x", "again"}
+    assert [each["id"] for each in await rows_of(database_url, "labels")] == ["x"]
+    (rubric,) = await rows_of(database_url, "rubrics")
+    assert (rubric["scope"], rubric["target"]) == ("task", "x")
+    await migrate(database_url)
+    assert {(each["id"], each["repeat"]) for each in await rows_of(database_url, "judgements")} == {
+        ("again", 0),
+        ("x", 1),
+    }, "of the same moment, the ids decide"
+    assert await differences(database_url) == []
+
+
+async def test_what_was_decided_under_the_second_revision_stays_and_comes_back(database_url: str) -> None:
+    await migrate(database_url, to="0002")
+    old = Database(database_url)
+    async with old.writing() as connection:
+        await old.add(connection, EpisodeRow, [row(EpisodeRow)])
+        await old.add(connection, StepRow, [row(StepRow)])
+        await connection.exec_driver_sql(
+            "INSERT INTO decisions (step_id, episode_id, policy, candidates, shown, catalog, decided_at, duration_ms) "
+            "VALUES ('x', 'x', 'lexical', '[[\"a.b\",2.5]]', '[\"a.b\"]', 'c', '2026-11-30 12:00:00', 1.5)"
+        )
+    await old.close()
+    before = await rows_of(database_url, "decisions")
+    await migrate(database_url)
+    assert await differences(database_url) == []
+    unknown = dict.fromkeys(("asked", "cut", "entropy", "sure", "explored"))
+    assert await rows_of(database_url, "decisions") == [{**before[0], **unknown}]
+    await migrate(database_url, to="0002")
+    assert await rows_of(database_url, "decisions") == before
 
 
 @pytest.mark.parametrize(
@@ -149,7 +269,7 @@ async def test_tables_of_another_program_are_left_alone(database_url: str) -> No
 
 
 async def test_an_unknown_revision_is_refused_with_those_there_are(database_url: str) -> None:
-    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001"):
+    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003"):
         await migrate(database_url, to="7")
 
 

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from sqlalchemy import func, select, text
+from sqlalchemy.orm import InstrumentedAttribute
 
 from proxy.store.database import Database, read_url, sqlite_path
-from proxy.store.deletions import Deletions, Selection, delete, deletions_since, journals_clear
+from proxy.store.deletions import Deletions, Selection, counted, delete, deletions_since, journals_clear
 from proxy.store.orphans import KEPT
+from proxy.store.retention import prune
 from proxy.store.tables import (
+    AttachmentRow,
     Base,
     CallRow,
+    ClaimRow,
     DecisionRow,
     DefinitionRow,
     DeletionRow,
     EndingRow,
     EpisodeRow,
+    FamilyRow,
+    FilingRow,
     JudgementRow,
     LabelRow,
     RubricRow,
+    RubricSourceRow,
     SnapshotRow,
     StepRow,
 )
@@ -33,6 +41,22 @@ from tests.fixtures.rows import row
 pytestmark = pytest.mark.anyio
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MARK = "Xylophonbauer"
+
+
+OF_EPISODES: tuple[type[Base], ...] = (
+    StepRow,
+    CallRow,
+    DecisionRow,
+    EndingRow,
+    RubricRow,
+    RubricSourceRow,
+    AttachmentRow,
+    FamilyRow,
+    FilingRow,
+    ClaimRow,
+    JudgementRow,
+    LabelRow,
+)
 
 
 async def an_episode(
@@ -49,7 +73,12 @@ async def an_episode(
         ),
         (CallRow, row(CallRow, said, step_id=f"s_{name}", episode_id=name, server="mail", tool="send")),
         (DecisionRow, row(DecisionRow, said, step_id=f"s_{name}", episode_id=name, **catalogue)),
-        (RubricRow, row(RubricRow, said, hash=f"r_{name}", scope="task", target=name)),
+        (RubricRow, row(RubricRow, said, hash=f"r_{name}")),
+        (RubricSourceRow, {"rubric_hash": f"r_{name}", "episode_id": name}),
+        (AttachmentRow, {"rubric_hash": f"r_{name}", "scope": "task", "target": name, "attached_at": AT}),
+        (FamilyRow, row(FamilyRow, said, id=f"f_{name}")),
+        (FilingRow, row(FilingRow, said, episode_id=name, family=f"f_{name}")),
+        (ClaimRow, row(ClaimRow, said, episode_id=name)),
         (JudgementRow, row(JudgementRow, said, id=f"j_{name}", episode_id=name, rubric_hash=f"r_{name}")),
         (LabelRow, row(LabelRow, said, id=f"l_{name}", episode_id=name)),
     ]
@@ -100,7 +129,7 @@ async def test_what_is_selected_goes_from_every_table_and_the_rest_stays(
     assert (deleted.episodes, deleted.steps, deleted.remains) == (3 - len(left), 3 - len(left), None)
     assert deleted.called == {("mail", "send")}
     assert await there(database) == left
-    for table in (StepRow, CallRow, DecisionRow, EndingRow, RubricRow, JudgementRow, LabelRow):
+    for table in OF_EPISODES:
         assert await count(database, table) == len(left), table.__tablename__
 
 
@@ -119,6 +148,93 @@ async def test_no_byte_of_it_is_left_on_the_disk(database: Database, database_ur
         await _checkpoint(database)
     for path in await _files(database, database_url):
         assert MARK.encode() not in path.read_bytes(), path
+
+
+async def judged_by_each_other(database: Database) -> None:
+    """Two episodes, each judged and labelled by the rubric that was made from the other one, and a rubric of nobody."""
+    for name in ("e_1", "e_2"):
+        await an_episode(database, name, agent=name)
+    async with database.writing() as connection:
+        await database.add(connection, RubricRow, [row(RubricRow, hash="r_all")])
+        for by, of in (("e_1", "e_2"), ("e_2", "e_1"), ("all", "e_2")):
+            said = {"episode_id": of, "rubric_hash": f"r_{by}", "judge": "another"}
+            await database.add(connection, JudgementRow, [row(JudgementRow, id=f"j_{by}_{of}", **said)])
+            label = {"episode_id": of, "rubric_hash": f"r_{by}"}
+            await database.add(connection, LabelRow, [row(LabelRow, id=f"l_{by}_{of}", **label)])
+        whole = row(LabelRow, id="l_whole", episode_id="e_2", rubric_hash=None, criterion=None)
+        await database.add(connection, LabelRow, [whole])
+
+
+async def ids(database: Database, column: InstrumentedAttribute[str]) -> set[str]:
+    async with database.reading() as connection:
+        return set((await connection.execute(select(column))).scalars())
+
+
+async def test_a_rubric_goes_with_an_episode_that_it_was_made_from_and_all_that_was_said_by_it(
+    database: Database,
+) -> None:
+    await judged_by_each_other(database)
+    async with database.reading() as connection:
+        assert (await counted(connection, EpisodeRow.agent == "e_1")).rubrics == 1
+    deleted = await delete(database, Selection(agent="e_1"))
+    assert (deleted.episodes, deleted.rubrics) == (1, 1)
+    assert await ids(database, RubricRow.hash) == {"r_e_2", "r_all"}
+    assert await ids(database, JudgementRow.id) == {"j_e_2", "j_all_e_2"}
+    # Whatever was said of it by no rubric, or by another one, stays.
+    assert await ids(database, LabelRow.id) == {"l_e_2", "l_all_e_2", "l_whole"}
+    assert await ids(database, AttachmentRow.rubric_hash) == {"r_e_2"}
+    assert await ids(database, FamilyRow.id) == {"f_e_2"}
+
+
+async def test_retention_takes_the_rubrics_of_what_it_takes(database: Database) -> None:
+    await judged_by_each_other(database)
+    pruned = await prune(database, 0, now=AT + timedelta(days=1))
+    assert (pruned.episodes, pruned.rubrics) == (2, 2)
+    assert await ids(database, RubricRow.hash) == {"r_all"}
+    for table in (JudgementRow, LabelRow, RubricSourceRow, AttachmentRow, FamilyRow, FilingRow, ClaimRow):
+        assert await count(database, table) == 0, table.__tablename__
+
+
+async def test_a_family_that_a_rubric_is_attached_to_outlives_its_episodes(database: Database) -> None:
+    await an_episode(database, "e_1")
+    async with database.writing() as connection:
+        await database.add(connection, RubricRow, [row(RubricRow, hash="r_all")])
+        kept = {"rubric_hash": "r_all", "scope": "family", "target": "f_e_1", "attached_at": AT}
+        await database.add(connection, AttachmentRow, [kept])
+    await delete(database, Selection())
+    assert await ids(database, FamilyRow.id) == {"f_e_1"}
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_a_rubric_that_is_being_written_goes_with_the_episode_that_it_is_made_from(database: Database) -> None:
+    # SQLite has one writer at a time.
+    await an_episode(database, "e_1")
+    async with anyio.create_task_group() as tasks:
+        async with database.writing() as connection:
+            there = select(EpisodeRow.id).where(EpisodeRow.id == "e_1").with_for_update(read=True, key_share=True)
+            assert (await connection.execute(there)).scalar_one() == "e_1"
+            tasks.start_soon(partial(prune, database, 0, now=AT + timedelta(days=1)))
+            await _wait_for_a_waiter(database)
+            await database.add(connection, RubricRow, [row(RubricRow, hash="r_new")])
+            await database.add(connection, RubricSourceRow, [{"rubric_hash": "r_new", "episode_id": "e_1"}])
+    assert await there_are(database) == {"episodes": 0, "rubrics": 0}
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_a_judgement_that_is_being_written_goes_with_its_rubric(database: Database) -> None:
+    await an_episode(database, "e_1")
+    await an_episode(database, "e_2", agent="bob")
+    async with anyio.create_task_group() as tasks:
+        async with database.writing() as connection:
+            said = row(JudgementRow, id="j_new", episode_id="e_2", rubric_hash="r_e_1", judge="slow")
+            await database.add(connection, JudgementRow, [said])
+            tasks.start_soon(delete, database, Selection(agent="alice"))
+            await _wait_for_a_waiter(database)
+    assert await ids(database, JudgementRow.id) == {"j_e_2"}
+
+
+async def there_are(database: Database) -> dict[str, int]:
+    return {table.__tablename__: await count(database, table) for table in (EpisodeRow, RubricRow)}
 
 
 async def _checkpoint(database: Database) -> None:

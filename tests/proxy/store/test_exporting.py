@@ -20,7 +20,9 @@ from proxy.store.importing import Imported, import_lines
 from proxy.store.lines import SCHEMA, schema
 from proxy.store.migrating import migrate
 from proxy.store.recorder import EndReason, Level, Outcome
+from proxy.store.rubrics import Attached, attachments
 from proxy.store.tables import (
+    AttachmentRow,
     Base,
     CallRow,
     DecisionRow,
@@ -31,6 +33,7 @@ from proxy.store.tables import (
     JudgementRow,
     LabelRow,
     RubricRow,
+    RubricSourceRow,
     SnapshotRow,
     StepRow,
     StreamRow,
@@ -43,8 +46,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[3]
 RUBRIC = {
-    "hash": "f" * 64, "scope": "default", "target": None, "writer": "a person", "content": {"criteria": []},
-    "created_at": NOON,
+    "hash": "f" * 64, "writer": "a person", "content": {"criteria": []}, "created_at": NOON,
 }  # fmt: skip
 
 
@@ -76,7 +78,14 @@ def judgement(**changed: Any) -> dict[str, Any]:
     return {
         "id": "j_1", "episode_id": "e_1", "rubric_hash": "f" * 64, "judge": "checks", "prompt_hash": None, "seed": 7,
         "verdicts": [{"criterion": "a", "verdict": 1}], "subtotals": {"task": 1.0}, "reward": 0.75, "cost": None,
-        "created_at": NOON, **changed,
+        "created_at": NOON, "repeat": 0, "scope": "calls+task", "unrewarded": None, "credits": {"s_a": -0.5},
+        "batch": None, **changed,
+    }  # fmt: skip
+
+
+def attachment(id: int, scope: str = "default", target: str | None = None, **changed: Any) -> dict[str, Any]:
+    return {
+        "id": id, "rubric_hash": "f" * 64, "scope": scope, "target": target, "attached_at": at(id), **changed,
     }  # fmt: skip
 
 
@@ -92,7 +101,20 @@ async def put_everything(database: Database) -> None:
     gap = {"stream": STREAM, "first_seq": 7, "last_seq": 8, "reason": "killed", "reported_at": at(99)}
     await put(
         database,
-        {GapRow: [gap], RubricRow: [RUBRIC], JudgementRow: [judgement()], LabelRow: [label()]},
+        {
+            GapRow: [gap],
+            RubricRow: [RUBRIC, RUBRIC | {"hash": "a" * 64}],
+            AttachmentRow: [
+                attachment(1, "family", "f_gone"),
+                attachment(2, "family", "f_gone", rubric_hash=None),
+                attachment(3, rubric_hash="a" * 64),
+                attachment(4),
+                attachment(5, "task", "t_1"),
+            ],
+            RubricSourceRow: [{"rubric_hash": "f" * 64, "episode_id": each} for each in ("e_9", "e_8")],
+            JudgementRow: [judgement(), judgement(id="j_2", repeat=1, reward=None, unrewarded="too much is cut")],
+            LabelRow: [label(), label(id="l_2", value=None, created_at=at(7))],
+        },
     )
 
 
@@ -108,7 +130,12 @@ async def test_an_export_names_things_before_episodes_use_them_and_fits_the_sche
     assert [step["id"] for step in episode["steps"]] == ["s_search", "s_run", "s_a", "s_b", "s_end"]
     # What is the step's own is not said twice.
     assert not {"arguments", "result", "result_size"} & episode["steps"][2]["call"].keys()
-    assert episode["judgements"][0]["reward"] == 0.75
+    assert [each["reward"] for each in episode["judgements"]] == [0.75, None]
+    assert [each["value"] for each in episode["labels"]] == [1, None], "all that was said, not what counts alone"
+    rubric = lines[1]
+    places = [(each["scope"], each["target"]) for each in rubric["attachments"]]
+    assert places == [("default", None), ("task", "t_1")], "what was taken away counts no more"
+    assert rubric["sources"] == ["e_8", "e_9"]
 
 
 async def test_what_several_episodes_share_is_exported_once(database: Database) -> None:
@@ -231,6 +258,48 @@ async def test_a_file_of_any_length_is_written_in_transactions_of_bounded_size(
     assert await exported(database) == lines
 
 
+async def test_an_import_undoes_nothing_that_was_decided_here_since(database: Database, other: Database) -> None:
+    await put_everything(database)
+    lines = await exported(database)
+    await imported(other, lines)
+    here = RUBRIC | {"hash": "b" * 64}
+    newer = attachment(90, rubric_hash="b" * 64)
+    own = judgement(id="j_own", judge="here")
+    twin = judgement(id="j_twin", judge="checks", repeat=2, reward=0.25)
+    await put(other, {RubricRow: [here], AttachmentRow: [newer], JudgementRow: [own, twin]})
+    # The same judge came to another result over there, at the same repeat.
+    await put(database, {JudgementRow: [judgement(id="j_theirs", repeat=2, reward=1.0)]})
+    before = await exported(other)
+    done = await imported(other, await exported(database))
+    assert (done.refused, done.known) == ([], 1)
+    assert await exported(other) == before
+    default = [each.rubric_hash for each in await attachments(other) if each.scope == Attached.DEFAULT]
+    assert default == ["b" * 64]
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "path"),
+    [
+        ("repeat", -1, "judgements[0].repeat"),
+        ("scope", "", "judgements[0].scope"),
+        ("reward", 1.5, "judgements[0].reward"),
+        ("credits", [], "judgements[0].credits"),
+        ("judge", "j" * 501, "judgements[0].judge"),
+    ],
+)
+async def test_a_judgement_that_cannot_be_is_refused_with_its_episode(
+    database: Database, other: Database, member: str, value: Any, path: str
+) -> None:
+    await put_everything(database)
+    lines = await exported(database)
+    episode = json.loads(lines[-1])
+    episode["judgements"][0][member] = value
+    done = await imported(other, [*lines[:-1], json.dumps(episode)])
+    (refused,) = done.refused
+    assert path in refused.why
+    assert done.episodes == 0
+
+
 async def test_numbers_that_json_has_no_word_for_do_not_stop_an_export(database: Database) -> None:
     nan: Any = {"low": float("-inf"), "deep": [float("nan")]}
     await put(database, {EpisodeRow: [lamp.episode()], StepRow: [lamp.step("s_1", 1, observation=nan)]})
@@ -262,6 +331,7 @@ TIMES = st.datetimes(min_value=NOON.replace(tzinfo=None, year=1990), timezones=s
 COUNTS = st.integers(0, 2**31 - 1)
 HASHES = st.text("0123456789abcdef", min_size=64, max_size=64)
 SHARES = st.floats(0, 1)
+TARGETS = st.sampled_from(["t_1", "t_2", "f_1"])
 TOOLS = st.lists(st.tuples(ANY_TEXT, SHARES).map(list), max_size=3)
 
 
@@ -313,6 +383,9 @@ def logs(draw: st.DrawFn) -> dict[type[Base], list[dict[str, Any]]]:
                     "query": draw(st.none() | ANY_TEXT), "candidates": draw(st.none() | TOOLS),
                     "propensities": draw(st.none() | st.lists(SHARES, max_size=3)), "decided_at": draw(TIMES),
                     "servers": draw(st.none() | st.lists(ANY_TEXT, max_size=2)),
+                    "asked": draw(st.none() | COUNTS), "cut": draw(st.none() | COUNTS),
+                    "entropy": draw(st.none() | SHARES), "sure": draw(st.none() | st.booleans()),
+                    "explored": draw(st.none() | st.booleans()),
                 }  # fmt: skip
                 decisions.append(lamp.decision(id, **its, **decision))
         if draw(st.booleans()):
@@ -336,9 +409,18 @@ def logs(draw: st.DrawFn) -> dict[type[Base], list[dict[str, Any]]]:
                 episode_id="e_0",
                 verdicts=[{"criterion": "a", "verdict": draw(VALUES)}],
                 reward=draw(st.none() | SHARES),
+                unrewarded=draw(st.none() | ANY_TEXT),
+                credits=draw(st.none() | st.dictionaries(ANY_TEXT, st.floats(-1, 1), max_size=3)),
+                scope=draw(st.sampled_from(["calls", "calls+task+answer+model"])),
+                repeat=draw(st.integers(0, 9)),
             )
         ],
-        LabelRow: [label(episode_id="e_0", note=draw(st.none() | ANY_TEXT))],
+        AttachmentRow: [
+            attachment(number, draw(st.sampled_from(Attached)).value, draw(st.none() | TARGETS))
+            for number in range(1, draw(st.integers(1, 4)))
+        ],
+        RubricSourceRow: [{"rubric_hash": "f" * 64, "episode_id": each} for each in draw(st.sets(TARGETS, max_size=3))],
+        LabelRow: [label(episode_id="e_0", value=draw(st.none() | SHARES), note=draw(st.none() | ANY_TEXT))],
     }
 
 

@@ -87,6 +87,10 @@ async def test_a_step_comes_back_as_it_was_sent(where: Path, database_url: str) 
         shown=("echo.say",),
         propensities=(1.0,),
         degraded="the model is slow",
+        asked=3,
+        entropy=0.25,
+        sure=True,
+        explored=True,
         duration_ms=0.75,
     )
     episode = episode_of(client="cli 1.0", protocol="2025-06-18")
@@ -119,6 +123,8 @@ async def test_a_step_comes_back_as_it_was_sent(where: Path, database_url: str) 
     assert decided["candidates"] == [["echo.say", 2.5], ["echo.shout", 0.25]]
     assert (decided["shown"], decided["propensities"]) == (["echo.say"], [1.0])
     assert (decided["policy"], decided["adapter"], decided["degraded"]) == ("lexical", "a1", "the model is slow")
+    assert (decided["asked"], decided["cut"], decided["entropy"]) == (3, 1, 0.25)
+    assert (decided["sure"], decided["explored"]) == (True, True)
     assert (begun["agent"], begun["client"], begun["protocol"]) == ("local", "cli 1.0", "2025-06-18")
     assert (begun["began_at"], begun["catalog"], begun["stream"]) == (BEGAN, CATALOG, stream)
     assert [row["id"] for row in await rows(database_url, StreamRow)] == [stream]

@@ -11,8 +11,9 @@ from proxy.store import trajectories
 from proxy.store.catalogues import catalogue
 from proxy.store.database import Database
 from proxy.store.filters import Filters
-from proxy.store.judgements import judgements, labels, rubrics
+from proxy.store.judgements import judgements, labels
 from proxy.store.recorder import Level, Outcome, Revealed
+from proxy.store.rubrics import rubrics
 from proxy.store.tables import (
     CallRow,
     DefinitionRow,
@@ -246,13 +247,13 @@ async def test_filters_choose(database: Database) -> None:
     await put_lamp(database)
     later = episode("e_2", agent="bob", began_at=at(3_600))
     rubric = {
-        "hash": "f" * 64, "scope": "default", "target": None, "writer": "a person", "content": {"criteria": []},
-        "created_at": NOON,
+        "hash": "f" * 64, "writer": "a person", "content": {"criteria": []}, "created_at": NOON,
     }  # fmt: skip
     judgement = {
         "id": "j_1", "episode_id": "e_1", "rubric_hash": "f" * 64, "judge": "checks", "prompt_hash": None, "seed": None,
         "verdicts": [{"criterion": "a", "verdict": 1}], "subtotals": {"task": 1.0}, "reward": None, "cost": None,
-        "created_at": NOON,
+        "created_at": NOON, "repeat": 0, "scope": "calls", "unrewarded": "too much is missing", "credits": None,
+        "batch": None,
     }  # fmt: skip
     label = {
         "id": "l_1", "episode_id": "e_1", "step_id": None, "rubric_hash": None, "criterion": None, "labeller": "ann",
