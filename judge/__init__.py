@@ -1,1 +1,1 @@
-"""The rubric judge: reads trajectories, writes judgements. Imports proxy.store only."""
+"""The rubric judge: reads trajectories, writes judgements. Imports proxy.store and proxy.errors only."""

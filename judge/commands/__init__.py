@@ -1,0 +1,1 @@
+"""The commands `toolatlas judge`, `rubric` and `label`."""

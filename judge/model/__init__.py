@@ -1,0 +1,1 @@
+"""Criteria that a model decides, over any OpenAI-compatible endpoint."""

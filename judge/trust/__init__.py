@@ -1,0 +1,1 @@
+"""Whether a judge may be believed: canaries, a gold set, agreement with people, calibration."""

@@ -1,0 +1,245 @@
+"""Which values good episodes of one task, or of one family, have in common: told, passed on, or passed on together.
+
+Above: derived.py. Below: sources.py. What only one of them has is chance, a habit, or the time of day, and is never
+asked of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from judge.case import Act
+from judge.checks.pairing import Told
+from judge.checks.reading import Reading
+from judge.checks.records import atoms_of, whole_record
+from judge.checks.sightings import is_few, named_in
+from judge.checks.values import Value, ValueKind, same, values_in
+from judge.writing.sources import Source
+
+MAX_FACTS = 30
+MAX_GROUPS = 12
+MAX_PAIRS = 12
+MAX_SUBJECTS = 12
+MAX_USED = 20
+_CLEARLY = 12
+"""Characters by which values stand nearer to their subjects than to others."""
+_EXACT = 0.005
+_MEASURED = (ValueKind.NUMBER, ValueKind.DATE, ValueKind.TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Values that belong together in one call's arguments."""
+
+    values: tuple[Value, ...]
+    tools: frozenset[str]
+    from_task: bool
+    """Whether the task gives all of them."""
+    enough: tuple[Value, ...]
+    """Those without which the purpose is missed, where another tool is used."""
+
+
+def common_facts(sources: Sequence[Source]) -> list[Value]:
+    """Facts of any source that stand in all answers, in whatever format: another may have computed them. Not the day or
+    the time at which the answers were given."""
+    found: list[Value] = []
+    for fact in (fact for source in sources for fact in source.facts):
+        if any(same(fact, other) for other in found) or all(source.of_the_hour(fact) for source in sources):
+            continue
+        if all(source.tells(fact) for source in sources):
+            found.append(fact)
+    return found[:MAX_FACTS]
+
+
+def passed_values(sources: Sequence[Source]) -> list[Group]:
+    """Single values that every source passed on."""
+    return _groups(sources, lambda source, act: True, alone=True)
+
+
+def written_together(sources: Sequence[Source]) -> list[Group]:
+    """Values that every source passed on together in calls that change something."""
+    return _groups(sources, lambda source, act: act in source.writes)
+
+
+def read_together(sources: Sequence[Source]) -> list[Group]:
+    """Values that every source passed on together in calls that change nothing, some of which results had given: an
+    amount with its price."""
+    found = _groups(sources, lambda source, act: act not in source.writes)
+    return [group for group in found if not group.from_task]
+
+
+def _groups(sources: Sequence[Source], chosen: Callable[[Source, Act], bool], *, alone: bool = False) -> list[Group]:
+    """What records of chosen calls of all sources share: with `alone` each value for itself, else two or more. Each
+    source comes first once, for a value may stand alone in one and within a longer one in another."""
+    found: list[Group] = []
+    for place, first in enumerate(sources):
+        others = [*sources[:place], *sources[place + 1 :]]
+        for act, record in first.records:
+            if not chosen(first, act):
+                continue
+            atoms = [atom for atom in atoms_of(record) if first.has_ground(act, atom)]
+            if alone:
+                atoms = [atom for atom in atoms if first.task.has(atom) or not is_few(atom)]
+            for some in [[atom] for atom in atoms] if alone else [atoms]:
+                group = _shared(first, act, some, others, chosen)
+                if len(group.values) < (1 if alone else 2) or any(_within(group.values, each.values) for each in found):
+                    continue
+                found = [each for each in found if not _within(each.values, group.values)]
+                found.append(group)
+    return found[:MAX_GROUPS]
+
+
+def common_pairs(sources: Sequence[Source], agreed: Sequence[Value]) -> list[tuple[str, str]]:
+    """Subjects that the task names with the agreed facts that every answer gives them; of at least two subjects, or
+    none. Two facts are told apart where in every answer they would stand clearly farther from their subjects if they
+    were exchanged."""
+    told = [Told(source.case.answer or "") for source in sources]
+    named = [
+        each
+        for each in _subjects(sources[0].case.task or "")
+        if all(one.subject_places(each) for one in told) and not any(source.is_about_all(each) for source in sources)
+    ]
+    facts = [fact for fact in agreed if not _is_sum(fact, agreed)]
+    if len(named) < 2:
+        # Where the task names none, results may: files, references.
+        named = [fact.written for fact in facts if fact.kind is ValueKind.IDENTIFIER][:MAX_SUBJECTS]
+        facts = [fact for fact in facts if fact.kind is not ValueKind.IDENTIFIER]
+    found: set[tuple[str, str]] = set()
+    refuted: set[tuple[str, str]] = set()
+    for (one, other), (first, second) in product(combinations(named, 2), combinations(facts, 2)):
+        leanings = {_leaning(each, one, other, first, second) for each in told}
+        straight = {(one, first.written), (other, second.written)}
+        crossed = {(one, second.written), (other, first.written)}
+        if leanings == {1}:
+            found |= straight
+            refuted |= crossed
+        elif leanings == {-1}:
+            found |= crossed
+            refuted |= straight
+    kept = sorted(found - refuted)[:MAX_PAIRS]
+    return kept if len({subject for subject, _ in kept}) > 1 else []
+
+
+def common_kinds(sources: Sequence[Source], holds: Callable[[Source, Value], bool]) -> list[str]:
+    """Kinds of values that every task names, and of which `holds` is so of all that any of them names."""
+    found: list[str] = []
+    for kind in ValueKind:
+        named = [named_in(source.case.task or "", [kind]) for source in sources]
+        if all(named) and all(
+            holds(source, value) for source, values in zip(sources, named, strict=True) for value in values
+        ):
+            found.append(kind.value)
+    return found
+
+
+def used_values(sources: Sequence[Source]) -> dict[str, dict[str, list[list[str]]]]:
+    """Tools, their parameters, and for each source that used them the values that it passed there and had from the task
+    or from results."""
+    used: dict[str, dict[str, list[list[str]]]] = {}
+    for source in sources:
+        own: dict[tuple[str, str], list[Value]] = {}
+        for act in source.acts:
+            for name, given in act.arguments.items():
+                known = own.setdefault((act.written, name), [])
+                atoms = [atom for atom in atoms_of(whole_record(given)) if source.has_ground(act, atom)]
+                known += [atom for atom in atoms if not any(same(atom, other) for other in known)]
+        for (tool, name), values in own.items():
+            written = [value.written for value in values[:MAX_USED]]
+            ways = used.setdefault(tool, {}).setdefault(name, [])
+            if written not in ways:
+                ways.append(written)
+    filled = {tool: {name: ways for name, ways in each.items() if all(ways)} for tool, each in used.items()}
+    return {tool: by_name for tool, by_name in filled.items() if by_name}
+
+
+def task_arguments(sources: Sequence[Source]) -> list[tuple[str, str]]:
+    """Tools with those of their parameters whose values every source took from its task."""
+    found: list[set[tuple[str, str]]] = []
+    for source in sources:
+        taken: dict[tuple[str, str], bool] = {}
+        for act in source.acts:
+            for name, given in act.arguments.items():
+                values = values_in({name: given})
+                whole = bool(values) and all(source.task.has(value) for value in values)
+                taken[act.written, name] = taken.get((act.written, name), True) and whole
+        found.append({key for key, whole in taken.items() if whole})
+    return sorted(set[tuple[str, str]].intersection(*found))[:MAX_GROUPS]
+
+
+def _shared(
+    first: Source, act: Act, values: Sequence[Value], others: Sequence[Source], chosen: Callable[[Source, Act], bool]
+) -> Group:
+    """Those of `values` that one record of every other source has, too."""
+    kept, tools = list(values), {act.written}
+    for source in others:
+        kept, tool = _best(source, kept, tools, chosen)
+        tools |= tool
+    return Group(tuple(kept), frozenset(tools), all(first.task.has(value) for value in kept), _enough(first, kept))
+
+
+def _enough(source: Source, values: Sequence[Value]) -> tuple[Value, ...]:
+    """What the task gives, and unless it gives what is to be there (a number, a day), the facts that are carried."""
+    asked = [value for value in values if source.task.has(value)]
+    if any(value.kind in _MEASURED for value in asked):
+        return tuple(asked)
+    others = Reading("\n".join(value.written for value in values if not source.task.has(value)))
+    return (*asked, *(fact for fact in source.facts if others.has(fact)))
+
+
+def _best(
+    source: Source, wanted: Sequence[Value], tools: Collection[str], chosen: Callable[[Source, Act], bool]
+) -> tuple[list[Value], set[str]]:
+    """The most of `wanted` that one record of this source has, with the tool; of as good ones that of the same tool."""
+    best: tuple[int, bool] = (0, False)
+    found: tuple[list[Value], set[str]] = ([], set())
+    for act, record in source.records:
+        if chosen(source, act):
+            kept = [value for value in wanted if record.has(value)]
+            if (len(kept), act.written in tools) > best and kept:
+                best, found = (len(kept), act.written in tools), (kept, {act.written})
+    return found
+
+
+def _within(some: Sequence[Value], others: Sequence[Value]) -> bool:
+    return all(any(same(one, other) for other in others) for one in some)
+
+
+def _subjects(task: str) -> list[str]:
+    """What the task names; words of a name that stand side by side are one, and a part of another is none."""
+    joined: list[str] = []
+    end = -1
+    for value in values_in(task):
+        if value.kind in (ValueKind.NUMBER, ValueKind.DATE, ValueKind.TIME):
+            continue
+        if value.kind is ValueKind.NAME and joined and value.start == end + 1:
+            joined[-1] = f"{joined[-1]} {value.written}"
+        else:
+            joined.append(value.written)
+        end = value.end if value.kind is ValueKind.NAME else -1
+    distinct = list(dict.fromkeys(joined))[:MAX_SUBJECTS]
+    return [each for each in distinct if not any(each != other and each in other for other in distinct)]
+
+
+def _is_sum(fact: Value, agreed: Sequence[Value]) -> bool:
+    """Whether it belongs to several subjects, as the sum of what belongs to each."""
+    numbers = [each.number for each in agreed if each is not fact and each.number is not None]
+    return fact.number is not None and any(
+        abs(fact.number - one - other) < _EXACT for one, other in combinations(numbers, 2)
+    )
+
+
+def _leaning(told: Told, one: str, other: str, first: Value, second: Value) -> int:
+    """1 where the first fact is of the one subject and the second of the other, -1 the other way, 0 where unclear."""
+    places = told.value_places(first), told.value_places(second)
+    if not all(places):
+        return 0
+    subjects = told.subject_places(one), told.subject_places(other)
+    if order := told.order(subjects, places):
+        return order
+    straight = told.apart(subjects[0], places[0]) + told.apart(subjects[1], places[1])
+    crossed = told.apart(subjects[0], places[1]) + told.apart(subjects[1], places[0])
+    if abs(straight - crossed) < _CLEARLY:
+        return 0
+    return 1 if straight < crossed else -1

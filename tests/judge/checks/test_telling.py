@@ -1,0 +1,124 @@
+"""Checks that compare the answer of an episode with those of good ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from judge.case import Case
+from judge.checks.base import Finding
+from judge.checks.library import library
+from judge.scripted import scripted
+from judge.verdict import Why
+
+CHECKS = library()
+TASK = "Add the amounts in harbour/march.csv and harbour/april.csv, please."
+READ = (
+    {"files.read": {"path": "harbour/march.csv"}, "gives": "paint,48.60\nrope,112.35"},
+    {"files.read": {"path": "harbour/april.csv"}, "gives": "buoy,310.50"},
+)
+SUM = {"calculator.calculate": {"expression": "48.60 + 112.35"}, "gives": "160.95"}
+
+
+def case(*steps: Mapping[str, Any], answer: str | None = "march.csv: 160.95", task: str | None = TASK) -> Case:
+    script: dict[str, Any] = {"steps": list(steps), "answer": answer}
+    return Case(scripted(script if task is None else {**script, "task": task}))
+
+
+def decided(name: str, of: Case, **parameters: Any) -> Finding:
+    return CHECKS[name](of, parameters)
+
+
+def failed(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {**step, "outcome": "tool_error", "gives": "no such file"}
+
+
+def cut(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {**step, "cut": True}
+
+
+# result_in_answer
+
+
+def test_the_answer_takes_something_from_each():
+    both = [["calculator"], ["files.read"]]
+    assert decided("result_in_answer", case(*READ, SUM, answer="160.95, of it 48.60"), each_of=both).score == 1
+    assert decided("result_in_answer", case(*READ, SUM), each_of=both).score == 0.5
+    assert decided("result_in_answer", case(*READ, SUM, answer="Done."), each_of=both).score == 0
+    assert decided("result_in_answer", case(cut(READ[0])), each_of=[["files.read"]]).why is Why.CUT
+
+
+def test_what_the_call_was_sent_itself_is_nothing_taken():
+    echo = {"clock.convert": {"time": "14:05"}, "gives": "14:05 there is 8:05 here"}
+    assert decided("result_in_answer", case(echo, answer="At 14:05."), each_of=[["clock"]]).score == 0
+    assert decided("result_in_answer", case(echo, answer="At 8:05."), each_of=[["clock"]]).score == 1
+
+
+def test_what_the_task_gave_already_is_nothing_taken():
+    lookup = {"clock.open": {"shop": "x"}, "gives": "8:05 to 18:30"}
+    asked = "Does the shop open at 8:05?"
+    assert decided("result_in_answer", case(lookup, answer="At 8:05.", task=asked), each_of=[["clock"]]).score == 0
+    assert decided("result_in_answer", case(lookup, answer="Until 18:30.", task=asked), each_of=[["clock"]]).score == 1
+
+
+def test_a_hash_may_be_told_in_short():
+    commit = {"git.commit": {"message": "x"}, "gives": "with hash 016646a97f43edadcb55ce1f146692bcad7dbf41"}
+    assert decided("result_in_answer", case(commit, answer="It is 016646a."), each_of=[["git"]]).score == 1
+    assert decided("result_in_answer", case(commit, answer="It is baf5b72."), each_of=[["git"]]).score == 0
+
+
+# answer_adds_nothing
+
+
+def test_numbers_that_stand_nowhere_are_seen_and_those_of_good_answers_are_not():
+    assert decided("answer_adds_nothing", case(*READ, SUM)).score == 1
+    assert decided("answer_adds_nothing", case(*READ, SUM, answer="160.95, 27 percent more")).score == 0.25
+    assert decided("answer_adds_nothing", case(*READ, answer="160.95"), known=["160.95"]).score == 1
+    assert decided("answer_adds_nothing", case(*READ, answer="2 files")).why is Why.NOT_APPLICABLE
+    assert decided("answer_adds_nothing", case(cut(READ[0]), answer="777")).why is Why.CUT
+
+
+# answer_pairs
+
+
+def test_exchanged_values_are_seen():
+    pairs = [["harbour/march.csv", "160.95"], ["harbour/april.csv", "310.5"]]
+    right = case(answer="march.csv comes to 160.95 and april.csv to 310.50.")
+    wrong = case(answer="march.csv comes to 310.50 and april.csv to 160.95.")
+    assert decided("answer_pairs", right, pairs=pairs).score == 1
+    assert decided("answer_pairs", wrong, pairs=pairs).score == 0
+    assert decided("answer_pairs", case(answer="march.csv: 160.95"), pairs=pairs).why is Why.NOT_APPLICABLE
+
+
+# task_in_answer
+
+
+def test_what_the_task_names_is_in_the_answer():
+    answered = case(answer="harbour/march.csv 1, harbour/april.csv 2")
+    assert decided("task_in_answer", answered, kinds=["identifier"]).score == 1
+    assert decided("task_in_answer", case(answer="harbour/march.csv 1"), kinds=["identifier"]).score == 0.5
+
+
+# all
+
+
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "result_in_answer": {"each_of": [["files"]]},
+    "answer_adds_nothing": {},
+    "answer_pairs": {"pairs": [["a", "1"], ["b", 2]]},
+    "task_in_answer": {"kinds": ["number", "name"]},
+}
+HOSTILE = ("", "9" * 5_000, "1e999999", "\u202e\u200b12\u2066", "A, 1. B; 2\n" * 20_000, "{" * 50_000, "'a " * 50_000)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_texts_of_strangers_are_decided_like_others(name: str, text: str):
+    deep: Any = text
+    for _ in range(200):
+        deep = [deep]
+    steps = [{"files.read": {"path": text, "deep": deep, "n": 10**30}, "gives": text}]
+    found = decided(name, case(*steps, answer=text, task=text or None), **EXAMPLES[name])
+    assert (found.score is None) != (found.why is None)

@@ -1,0 +1,129 @@
+"""Sentences of an answer that speak of what nothing that was seen speaks of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from judge.checks.base import Finding
+from judge.checks.wording import answer_words_grounded, telling_words
+from judge.verdict import Why
+from proxy.store.recorder import Level
+from tests.judge.checks.scripts import call, case
+
+TASK = "Remember who leads Salt Garden and Blue Kiln, and in which rooms they sit."
+SALT = call("graph.open", '{"name": "Yusuf Arslan", "leads": "Salt Garden", "room": "B12"}', names=["Salt Garden"])
+BLUE = call("graph.open", '{"name": "Greta Hahn", "leads": "Blue Kiln", "room": "C30"}', names=["Blue Kiln"])
+FOUND = "Salt Garden is led by Yusuf Arslan (room B12), Blue Kiln by Greta Hahn (room C30)."
+
+
+def worded(answer: str, *steps: dict[str, Any], task: str = TASK, known: tuple[str, ...] = (), **more: Any) -> Finding:
+    return answer_words_grounded(case(*(steps or (SALT, BLUE)), task=task, answer=answer, **more), {"known": known})
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Both rooms are on the courtyard side.",
+        "Both were agreed at the general meeting.",
+        "Both deliver within four working days.",
+        "Both have their own van.",
+        "All 31 tests of the project pass with it.",
+        "Each room has seventeen chairs.",
+        "Each room has 17 chairs.",
+    ],
+)
+def test_a_claim_without_a_ground_is_told_apart(claim: str) -> None:
+    found = worded(f"{FOUND} {claim}")
+    assert found.score is not None
+    assert found.score <= 0.5
+    assert claim in found.note
+    assert [quote.text for quote in found.quotes] == [claim]
+    assert worded(f"- {FOUND}\n- {claim}").score == found.score
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FOUND,
+        "Done, I have recorded both now: Yusuf Arslan leads Salt Garden and sits in room B12.",
+        "Both are in the graph now, as you asked. In total there are two rooms that were found.",
+        "The leader of Blue Kiln, Greta Hahn, sits in room C30.",
+        "Salt Garden's room is opened for two.",
+    ],
+)
+def test_what_was_seen_may_be_said_in_other_forms(answer: str) -> None:
+    assert worded(answer).score == 1.0
+
+
+@pytest.mark.parametrize("answer", ["", "B12", "C30: 14 euros", "Done."])
+def test_values_alone_are_not_judged(answer: str) -> None:
+    assert worded(answer).why is Why.NOT_APPLICABLE
+
+
+def test_more_such_claims_leave_less() -> None:
+    one = worded(f"{FOUND} Both rooms face the courtyard fountain.").score
+    two = worded(f"{FOUND} Both rooms face the courtyard fountain. Parking costs extra money.").score
+    assert one is not None
+    assert two is not None
+    assert 0.0 < two < one < 1.0
+
+
+def test_what_good_answers_said_is_known() -> None:
+    answer = f"{FOUND} Both rooms are on the courtyard side."
+    assert worded(answer, known=("courtyard", "side")).score == 1.0
+    assert telling_words([answer]) == [
+        *("arslan", "blue", "courtyard", "garden", "greta", "hahn", "kiln", "room", "rooms", "salt", "side", "yusuf")
+    ]
+
+
+def test_what_a_tool_was_sent_and_what_its_definition_says_is_known() -> None:
+    note = call("graph.note", "ok", text="They like the courtyard side.")
+    answer = f"{FOUND} Both rooms are on the courtyard side."
+    assert worded(answer, SALT, BLUE, note).score == 1.0
+    definition = {"graph.open": {"name": "open", "description": "Opens what lies on the courtyard side."}}
+    assert worded(answer, tools=definition).score == 1.0
+
+
+def test_a_number_that_was_seen_or_computed_grounds_its_noun() -> None:
+    steps = (call("shop.count", '{"amount": 14, "price": 5}'),)
+    task = "How much of it is there?"
+    assert worded("There are 14 lamps there.", *steps, task=task).score == 1.0
+    assert worded("There are fourteen lamps there.", *steps, task=task).score == 1.0
+    assert worded("There are 23 lamps there.", *steps, task=task).score == 0.0
+
+
+def test_an_answer_in_another_language_is_not_judged() -> None:
+    german = "Beide Räume liegen auf der Seite des Hofes, und beide Leiter haben einen eigenen Wagen und zehn Tage."
+    assert worded(german).why is Why.NOT_APPLICABLE
+    steps = (call("graph.open", "Die Leitung ist in dem Zimmer am Hof, seit dem Herbst und nicht im Haus"),)
+    english = "The project is led from the courtyard room since last autumn. The garden fence was painted by pupils."
+    assert worded(english, *steps, task="Wer leitet das Vorhaben?").why is Why.NOT_APPLICABLE
+
+
+def test_what_was_not_kept_may_have_said_it() -> None:
+    answer = f"{FOUND} Both rooms are on the courtyard side."
+    assert worded(answer, level=Level.METADATA).score is None
+    cut = {**SALT, "cut": True}
+    assert worded(answer, cut, BLUE).why is Why.CUT
+    long = call("graph.open", "room " * 100_000, names=["Salt Garden"])
+    assert worded(answer, long).why is Why.CUT
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "courtyard side " * 20_000,
+        "the room is " * 20_000 + "'" * 50_000,
+        "a." * 50_000,
+        ", and " * 30_000,
+        "\u202eRoom\u202c " * 20_000,
+        "x" * 1_000_000,
+        "room " + "9" * 100_000 + " chairs",
+        "ﬃ" * 30_000,
+    ],
+)
+def test_hostile_answers_take_bounded_work(answer: str) -> None:
+    found = worded(answer)
+    assert found.score is None or 0.0 <= found.score <= 1.0
