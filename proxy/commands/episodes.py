@@ -25,7 +25,7 @@ from proxy.catalog.text import one_line
 from proxy.commands import deleting
 from proxy.commands.database_option import DatabaseOption, wide_console, with_database
 from proxy.commands.local import emit
-from proxy.commands.timeline import timeline
+from proxy.commands.timeline import remarks, timeline
 from proxy.errors import ConfigurationError, UnknownName
 from proxy.store.database import Database
 from proxy.store.exporting import episode_line, export, members
@@ -140,6 +140,8 @@ def show(
     def text() -> None:
         console = Console(highlight=False, soft_wrap=True)
         for line in timeline(trajectory, None if full else SHOWN_CHARS):
+            console.print(line)
+        for line in remarks(judged, labelled):
             console.print(line)
 
     emit(episode_line(trajectory, judged, labelled), as_json, text)

@@ -5,11 +5,12 @@ Above: episodes.py. Below: store/rendering.py, which makes the texts of agents a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rich.text import Text
 
+from proxy.store.judgements import Judgement, Label
 from proxy.store.recorder import Level, Outcome
 from proxy.store.rendering import action, observation, visible
 from proxy.store.trajectory import Missing, Size, Trajectory, TrajectoryDecision, TrajectoryStep
@@ -28,6 +29,22 @@ def timeline(trajectory: Trajectory, limit: int | None) -> Iterator[Text]:
     for step in trajectory.steps:
         yield Text()
         yield from _step(step, trajectory.began_at, limit, indent=0)
+
+
+def remarks(judged: Sequence[Judgement], labelled: Sequence[Label]) -> Iterator[Text]:
+    """What judges gave and people said, a line each."""
+    if judged or labelled:
+        yield Text()
+    for each in judged:
+        given = (
+            f"reward {each.reward:.2f}" if each.reward is not None else f"no reward ({visible(each.unrewarded or '')})"
+        )
+        again = f", repeat {each.repeat}" if each.repeat else ""
+        yield _fact("judged", f"{given} by {visible(each.judge)}{again}, seen {each.scope}, {_moment(each.created_at)}")
+    for label in labelled:
+        of = "the whole" if label.criterion is None else visible(label.criterion)
+        note = f": {visible(label.note)}" if label.note else ""
+        yield _fact("label", f"{visible(label.labeller)} says {label.value:.2f} of {of}{note}")
 
 
 def _head(trajectory: Trajectory) -> Iterator[Text]:

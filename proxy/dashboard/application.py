@@ -21,7 +21,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from proxy.dashboard.forms import Forms
 from proxy.dashboard.guard import Guard, Hardened, Refused, refusal
+from proxy.dashboard.labelling import Labelling
+from proxy.dashboard.labels import Labels
 from proxy.dashboard.pages import Pages
 from proxy.dashboard.rest import Rest, answer
 from proxy.dashboard.servers import ListServers
@@ -29,6 +32,7 @@ from proxy.dashboard.sessions import Sessions
 from proxy.dashboard.signing import Signing
 from proxy.dashboard.templating import Templates
 from proxy.dashboard.ways import HOME, way_to_login, way_up
+from proxy.endpoint.tokens import Scope as TokenScope
 from proxy.endpoint.tokens import TokenStore
 from proxy.settings import Settings
 from proxy.store.database import Database
@@ -67,16 +71,18 @@ def build_dashboard(
     secure = settings.public_url is not None and settings.public_url.startswith("https://")
     sessions = Sessions(key, tokens)
     guard = Guard(tokens, sessions, security, open_to_all=settings.open_pages, secure=secure)
+    forms = Forms(sessions, guard.cookie, secure=secure)
     templates = Templates()
     pages = Hardened(
         _pages(
             guard,
             Pages(database, servers, templates, sessions),
-            Signing(tokens, sessions, guard, templates, secure=secure),
+            Labelling(database, forms, templates),
+            Signing(tokens, sessions, guard, forms, templates, secure=secure),
             templates,
         )
     )
-    rest = Hardened(_rest(guard, Rest(database, servers)))
+    rest = Hardened(_rest(guard, Rest(database, servers), Labels(database)))
     return Dashboard(
         [
             Route("/ui", _Endpoint(pages)),
@@ -88,7 +94,7 @@ def build_dashboard(
     )
 
 
-def _pages(guard: Guard, pages: Pages, signing: Signing, templates: Templates) -> Starlette:
+def _pages(guard: Guard, pages: Pages, labelling: Labelling, signing: Signing, templates: Templates) -> Starlette:
     def seen(handler: Handler) -> Handler:
         """The page for those who may see it; others are asked to sign in."""
 
@@ -130,16 +136,19 @@ def _pages(guard: Guard, pages: Pages, signing: Signing, templates: Templates) -
         Route("/ui/servers", seen(pages.servers)),
         Route("/ui/episodes", seen(pages.episodes)),
         Route("/ui/episodes/{episode:path}", seen(pages.episode)),
+        Route("/ui/label", seen(labelling.next)),
+        Route("/ui/label/{episode:path}", seen(labelling.form)),
+        Route("/ui/label/{episode:path}", seen(labelling.save), methods=["POST"]),
         Route("/ui/tools", seen(pages.tools)),
         Route("/ui/{rest:path}", seen(pages.missing)),
     ]
     return _application(routes, problem)
 
 
-def _rest(guard: Guard, rest: Rest) -> Starlette:
-    def seen(handler: Handler) -> Handler:
+def _rest(guard: Guard, rest: Rest, labels: Labels) -> Starlette:
+    def seen(handler: Handler, scope: TokenScope = TokenScope.VIEW) -> Handler:
         async def resource(request: Request) -> Response:
-            await guard.viewer(request)
+            request.state.viewer = await guard.viewer(request, scope)
             return await handler(request)
 
         return resource
@@ -155,6 +164,8 @@ def _rest(guard: Guard, rest: Rest) -> Starlette:
     routes = [
         Route("/api/episodes", seen(rest.episodes)),
         Route("/api/episodes/{episode:path}", seen(rest.episode)),
+        Route("/api/labels", seen(labels.read, TokenScope.LABEL)),
+        Route("/api/labels", seen(labels.add, TokenScope.LABEL), methods=["POST"]),
         Route("/api/stats", seen(rest.stats)),
         Route("/api/servers", seen(rest.servers)),
         Route("/api", seen(rest.missing)),
@@ -176,7 +187,7 @@ def _told(error: Exception) -> tuple[int, str, dict[str, str]]:
         case Refused():
             return error.status, str(error), {} if error.challenge is None else {"www-authenticate": error.challenge}
         case HTTPException(status_code=405):
-            return 405, "Pages can be read, and nothing else.", dict(error.headers or {})
+            return 405, "This can be read, and nothing else.", dict(error.headers or {})
         case HTTPException():
             return error.status_code, error.detail, dict(error.headers or {})
         case _:

@@ -15,6 +15,7 @@ from proxy.store.trajectories import Cursor
 
 OUTCOMES = ("done", "failed", "abandoned")
 REASONS = tuple(reason.value for reason in EndReason)
+JUDGED: Mapping[str, bool] = {"yes": True, "no": False}
 RUNNING = "running"
 """Beside the reasons: not ended."""
 WINDOWS: Mapping[str, timedelta | None] = {
@@ -28,6 +29,7 @@ DEFAULT_WINDOW = "7d"
 PAGE = 50
 MAX_PAGE = 500
 MAX_CHARS = 500
+MAX_ID = 64
 
 
 class BadChoice(Exception):
@@ -50,12 +52,23 @@ class Choice:
     limit: int = PAGE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a page of a list begins, and how long it is."""
+
+    after: Cursor | None
+    limit: int
+
+
+def read_page(query: Mapping[str, str]) -> Place:
+    """Raises BadChoice."""
+    given = _given(query)
+    return Place(after=_cursor(given), limit=_number("limit", given, PAGE, MAX_PAGE))
+
+
 def read_choice(query: Mapping[str, str]) -> Choice:
     """Raises BadChoice for a value that cannot be meant. Fields that are empty or unknown do not matter."""
-    given = {name: value.strip() for name, value in query.items() if value.strip()}
-    for name, value in given.items():
-        if len(value) > MAX_CHARS:
-            raise BadChoice(f"{name}: at most {MAX_CHARS} characters, not {len(value)}")
+    given = _given(query)
     return Choice(
         filters=Filters(
             agent=given.get("agent"),
@@ -64,6 +77,7 @@ def read_choice(query: Mapping[str, str]) -> Choice:
             outcome=_one_of("outcome", given, OUTCOMES),
             since=_time("since", given),
             before=_time("before", given),
+            judged=JUDGED.get(_one_of("judged", given, tuple(JUDGED)) or ""),
         ),
         reason=_one_of("reason", given, (*REASONS, RUNNING)),
         failures=_one_of("failures", given, ("1",)) is not None,
@@ -71,6 +85,11 @@ def read_choice(query: Mapping[str, str]) -> Choice:
         after=_cursor(given),
         limit=_number("limit", given, PAGE, MAX_PAGE),
     )
+
+
+def is_id(text: str) -> bool:
+    """Whether it can be the id or the hash of something: a database may refuse what cannot, and holds none of it."""
+    return 0 < len(text) <= MAX_ID and text.isascii() and text.isprintable()
 
 
 def read_window(query: Mapping[str, str]) -> str:
@@ -81,6 +100,14 @@ def read_window(query: Mapping[str, str]) -> str:
 def written(cursor: Cursor) -> str:
     """A cursor for a URL, as `read_choice` reads it back."""
     return f"{cursor.began_at.astimezone(UTC).isoformat()}~{cursor.episode_id}"
+
+
+def _given(query: Mapping[str, str]) -> dict[str, str]:
+    given = {name: value.strip() for name, value in query.items() if value.strip()}
+    for name, value in given.items():
+        if len(value) > MAX_CHARS:
+            raise BadChoice(f"{name}: at most {MAX_CHARS} characters, not {len(value)}")
+    return given
 
 
 def _one_of(name: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str | None:

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy.dashboard.sessions import Session, Sessions
-from proxy.endpoint.tokens import ANONYMOUS, TokenStore
+from proxy.endpoint.tokens import ANONYMOUS, TokenInfo, TokenStore
 from proxy.endpoint.tokens import Scope as TokenScope
 from proxy.errors import ConfigurationError
 
@@ -45,6 +45,10 @@ HEADERS = {
 _UNREADABLE = "The gateway cannot read its token file, so it admits nobody until its owner repairs it."
 _BAD_TOKEN = "This token is unknown, revoked or expired."
 _NO_SCOPE = "This token does not open pages, REST or metrics: that takes one of scope view or admin."
+NO_LABELS = (
+    "This needs a token that may label: of scope label, or admin; for the pages, of scopes view and label. The owner "
+    "makes one with `toolatlas token create NAME --scope view --scope label`."
+)
 _TWO_TOKENS = "This request has two `Authorization` headers: send one."
 _NO_TOKEN = (
     "This needs a token of scope view or admin, sent as `Authorization: Bearer …`. The gateway's owner makes one with "
@@ -57,6 +61,8 @@ class Viewer:
     """Who is looking."""
 
     label: str
+    may_label: bool
+    """Whether what they say of an episode is taken."""
     session: Session | None = None
     """None for a program with a token, and where pages are open."""
 
@@ -94,8 +100,8 @@ class Guard:
         self._open_to_all = open_to_all
         self.cookie = "__Host-toolatlas" if secure else "toolatlas"
 
-    async def viewer(self, request: Request) -> Viewer:
-        """Who is looking.
+    async def viewer(self, request: Request, scope: TokenScope = TokenScope.VIEW) -> Viewer:
+        """Who is looking, with a token of that scope.
 
         Raises:
             Refused: Nobody who may.
@@ -103,13 +109,14 @@ class Guard:
         given = request.headers.getlist("authorization")
         try:
             if given:
-                return Viewer(self._bearer(given))
+                info = self._bearer(given, scope)
+                return Viewer(info.label, info.allows(TokenScope.LABEL))
             await self.check_origin(request)
             session = self._sessions.read(request.cookies.get(self.cookie, ""))
             if session is not None:
-                return Viewer(session.label, session)
+                return self._signed_in(session, scope)
             if self._open_to_all and self._tokens.empty:
-                return Viewer(ANONYMOUS)
+                return Viewer(ANONYMOUS, may_label=True)
         except ConfigurationError as error:
             logger.error("%s", error)
             raise Refused(503, _UNREADABLE) from None
@@ -125,16 +132,25 @@ class Guard:
                 f"{text}: this is no address of the gateway. Its owner names more with --allowed-host or --public-url.",
             )
 
-    def _bearer(self, given: list[str]) -> str:
+    def _signed_in(self, session: Session, scope: TokenScope) -> Viewer:
+        found = self._tokens.labelled(session.label)
+        viewer = Viewer(session.label, found is not None and found[0].allows(TokenScope.LABEL), session)
+        if scope is TokenScope.LABEL and not viewer.may_label:
+            raise Refused(403, NO_LABELS)
+        return viewer
+
+    def _bearer(self, given: list[str], scope: TokenScope) -> TokenInfo:
         if len(given) > 1:
             raise Refused(400, _TWO_TOKENS, 'Bearer error="invalid_request"')
         scheme, _, secret = given[0].partition(" ")
         info = self._tokens.verify(secret.strip()) if scheme.lower() == "bearer" else None
         if info is None:
             raise Refused(401, _BAD_TOKEN, 'Bearer error="invalid_token"')
-        if not info.allows(TokenScope.VIEW):
-            raise Refused(403, _NO_SCOPE, 'Bearer error="insufficient_scope"')
-        return info.label
+        if not info.allows(scope):
+            raise Refused(
+                403, _NO_SCOPE if scope is TokenScope.VIEW else NO_LABELS, 'Bearer error="insufficient_scope"'
+            )
+        return info
 
     def protect(self, app: ASGIApp) -> ASGIApp:
         """`app` for those who may see it, with JSON for the others; for `/metrics`, say."""

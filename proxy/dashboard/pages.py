@@ -1,10 +1,11 @@
 """The pages: servers, episodes, one episode, tools.
 
-Above: application.py. Below: queries.py, timeline.py, templates/. Reading is all they do.
+Above: application.py. Below: queries.py, timeline.py, judged.py, templates/. Reading is all they do.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -13,27 +14,32 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from proxy.dashboard.choice import (
+    JUDGED,
     OUTCOMES,
     REASONS,
     RUNNING,
     BadChoice,
     Choice,
+    is_id,
     read_choice,
     read_window,
     written,
 )
 from proxy.dashboard.guard import Viewer
+from proxy.dashboard.judged import MAX_JUDGEMENTS, Places, judged
 from proxy.dashboard.queries import Page, Usage, agents, by_server, episodes, too_long, usage
 from proxy.dashboard.servers import ListServers
 from proxy.dashboard.sessions import Sessions
 from proxy.dashboard.templating import Templates
-from proxy.dashboard.timeline import STEPS_PER_PAGE, timeline
+from proxy.dashboard.timeline import STEPS_PER_PAGE, first_step, timeline
 from proxy.dashboard.ways import way_up
 from proxy.dashboard.words import too_long_to_show
 from proxy.store.database import Database
+from proxy.store.judgements import counted, judgements, labels_of
+from proxy.store.rubrics import rubrics
 from proxy.store.trajectories import load
 
-_FIELDS = ("agent", "server", "tool", "outcome", "reason", "failures", "since", "before", "text")
+_FIELDS = ("agent", "server", "tool", "outcome", "reason", "judged", "failures", "since", "before", "text")
 _WINDOW_NAMES: Mapping[str, str] = {
     "24h": "24 hours",
     "7d": "7 days",
@@ -113,12 +119,16 @@ class Pages:
             servers=[line.name for line in self._servers()],
             outcomes=OUTCOMES,
             reasons=(RUNNING, *REASONS),
+            judged=tuple(JUDGED),
             problem=problem,
         )
 
     async def episode(self, request: Request) -> Response:
         """One episode as a timeline."""
         episode_id = request.path_params["episode"]
+        gone = f"There is no episode {episode_id}, or not any more."
+        if not is_id(episode_id):
+            return await self.missing(request, gone)
         if await too_long(self._database, episode_id):
             text = too_long_to_show(episode_id)
             return await self._page(
@@ -126,17 +136,27 @@ class Pages:
             )
         trajectory = await load(self._database, episode_id)
         if trajectory is None:
-            return await self.missing(request, f"There is no episode {episode_id}, or not any more.")
-        first = request.query_params.get("from", "1")
-        number = int(first) if first.isascii() and first.isdigit() and len(first) < 10 else 1
-        number = min(max(1, number), max(1, len(trajectory.steps)))
+            return await self.missing(request, gone)
+        number = first_step(request.query_params.get("from"), len(trajectory.steps))
         shown = timeline(trajectory, number)
+        viewer: Viewer = request.state.viewer
+        said = (await judgements(self._database, [episode_id])).get(episode_id, ())
+        latest = said[: -MAX_JUDGEMENTS - 1 : -1]
+        by = await rubrics(self._database, {each.rubric_hash for each in latest})
+        places = Places(trajectory, (shown.first, shown.last))
+        async with self._database.reading() as connection:
+            entries = (await labels_of(connection, [episode_id])).get(episode_id, ())
         return await self._page(
             request,
             "episode.html",
             up="../",
             episode=trajectory,
             timeline=shown,
+            judgements=[judged(each, by.get(each.rubric_hash), places) for each in latest],
+            more_judgements=len(said) - len(latest),
+            labelled=sorted(Counter(each.labeller for each in counted(entries)).items()),
+            # Whoever may still say something of it is not to have read what the judge says.
+            unfolded=not viewer.may_label or any(each.labeller == viewer.label for each in entries),
             before=max(1, number - STEPS_PER_PAGE) if number > 1 else None,
             after=shown.last + 1 if shown.last < shown.total else None,
         )

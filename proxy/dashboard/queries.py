@@ -18,6 +18,7 @@ from proxy.dashboard.choice import RUNNING, WINDOWS, Choice
 from proxy.store.database import Database
 from proxy.store.filters import Filters, conditions
 from proxy.store.recorder import Outcome
+from proxy.store.rewards import Reward, rewards_of
 from proxy.store.tables import CallRow, DecisionRow, EndingRow, EpisodeRow, StepRow, Utc
 from proxy.store.trajectories import Cursor
 
@@ -51,6 +52,8 @@ class EpisodeLine:
     failures: int | None
     tokens_seen: int | None
     tokens_eager: int | None
+    judged: Reward | None
+    """What its latest judgement gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ async def episodes(database: Database, choice: Choice) -> Page:
         found = (await connection.execute(_list(choice, narrowed))).all()
         rows = found[: choice.limit]
         queries = await _last_queries(connection, [row.id for row in rows if row.reason is None])
+        judged = await rewards_of(connection, [row.id for row in rows])
     lines = tuple(
         EpisodeLine(
             id=row.id,
@@ -118,6 +122,7 @@ async def episodes(database: Database, choice: Choice) -> Page:
             failures=row.failures,
             tokens_seen=row.tokens_seen,
             tokens_eager=row.tokens_eager,
+            judged=judged.get(row.id),
         )
         for row in rows
     )

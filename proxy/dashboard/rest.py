@@ -15,7 +15,7 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proxy.dashboard.choice import BadChoice, read_choice, read_window, written
+from proxy.dashboard.choice import BadChoice, is_id, read_choice, read_window, written
 from proxy.dashboard.queries import Usage, episodes, too_long, usage
 from proxy.dashboard.servers import ListServers
 from proxy.dashboard.words import too_long_to_show
@@ -42,6 +42,8 @@ class Rest:
     async def episode(self, request: Request) -> Response:
         """One trajectory, whole."""
         episode_id = request.path_params["episode"]
+        if not is_id(episode_id):
+            return await self.missing(request)
         if await too_long(self._database, episode_id):
             return answer({"error": too_long_to_show(episode_id)}, 413)
         trajectory = await load(self._database, episode_id)

@@ -156,6 +156,12 @@ def timeline(trajectory: Trajectory, first: int = 1) -> Timeline:
     )
 
 
+def first_step(wanted: str | None, total: int) -> int:
+    """Number of the step that a page begins with, as a query string asks for it: one that there is."""
+    number = int(wanted) if wanted is not None and wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else 1
+    return min(max(1, number), max(1, total))
+
+
 def _entry(trajectory: Trajectory, step: TrajectoryStep, span_ms: float) -> Entry:
     kind = _KINDS.get(step.name, "call") if step.mode == "search" else "call"
     offset_ms = (step.started_at - trajectory.began_at).total_seconds() * 1000

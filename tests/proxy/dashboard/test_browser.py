@@ -19,11 +19,12 @@ import uvicorn
 from playwright.async_api import Browser, Page, Request, async_playwright
 
 from proxy.endpoint.tokens import Scope
-from tests.fixtures import logged
+from proxy.store.judgements import labels
+from tests.fixtures import judged, logged
 from tests.fixtures.running import InProcessUvicorn
 from tests.proxy.dashboard.conftest import Site
 from tests.proxy.dashboard.test_hostile import EPISODE as HOSTILE_EPISODE
-from tests.proxy.dashboard.test_hostile import hostile_log
+from tests.proxy.dashboard.test_hostile import write_hostile
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ CHROMIUM = Path(os.environ.get("TOOLATLAS_CHROMIUM", "/usr/bin/chromium"))
 SHOTS = Path(os.environ.get("TOOLATLAS_SCREENSHOTS", Path(__file__).parents[3] / "bench" / "out" / "screenshots"))
 WAIT_MS = 20_000
 EPISODE = f"e_{1:024x}"
-PLACES = ("episodes", f"episodes/{EPISODE}", "tools?window=all", "servers?window=all")
+PLACES = ("episodes", f"episodes/{EPISODE}", f"label/{EPISODE}", "tools?window=all", "servers?window=all")
 
 
 @dataclass
@@ -146,11 +147,71 @@ async def test_a_person_signs_in_filters_reads_an_episode_and_signs_out(site: Si
         assert urlsplit(page.url).path == "/ui/login"
 
 
+async def test_a_person_labels_the_next_episode_and_then_reads_what_the_judge_said(
+    site: Site, browser: Browser
+) -> None:
+    await logged.write(site.database, *logged.sample())
+    await judged.write_sample(site.database)
+    secret = site.tokens.create("ann", None, [Scope.VIEW, Scope.LABEL])
+    async with serving(site) as base, watching(browser, base) as watched:
+        page = watched.page
+        await watched.open("label")
+        await page.get_by_label("Token of scope view or admin").fill(secret)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.wait_for_url(f"**/ui/label/{EPISODE}")
+        assert await page.get_by_text("It leaves out one of them.").count() == 0
+        # By keyboard alone: to the first group, its second answer, and on to its note.
+        await page.locator('input[name="value."]').first.focus()
+        await page.keyboard.press("ArrowDown")
+        assert await page.locator('input[name="value."][value="partly"]').is_checked()
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Tab")
+        await page.keyboard.type("44 is missing")
+        repeats = page.get_by_role("group", name=judged.CRITERIA[2]["text"])
+        await repeats.get_by_label("not made").check()
+        grounded = page.get_by_role("group", name=judged.CRITERIA[3]["text"])
+        await grounded.get_by_label("not met").check()
+        await watched.shot("label-filled")
+        await page.get_by_role("button", name="Save").click()
+        await page.wait_for_url(f"**/ui/label/{EPISODE}?rubric={judged.RUBRIC}")
+        assert await page.get_by_role("heading", name="Saved").is_visible()
+        row = page.get_by_role("row", name=judged.CRITERIA[3]["text"])
+        assert (await row.get_by_role("cell").all_inner_texts()) == ["not met", "not met"]
+        assert await page.get_by_text("44 is missing").is_visible()
+        await watched.shot("label-compared")
+        await page.get_by_role("link", name="Change what you said").click()
+        assert await page.locator('input[name="value."][value="partly"]').is_checked()
+        assert await page.get_by_text("It leaves out one of them.").count() == 0
+        await page.go_back()
+        await page.get_by_role("link", name="Next episode").click()
+        await page.wait_for_url(f"**/ui/label/e_{2:024x}")
+    found = (await labels(site.database, [EPISODE]))[EPISODE]
+    assert {each.criterion: each.value for each in found} == {None: 0.5, "no-repeats": 0.0, "grounded": 0.0}
+
+
+async def test_labelling_works_without_scripts(site: Site, browser: Browser) -> None:
+    await logged.write(site.database, *logged.sample())
+    await judged.write_sample(site.database)
+    async with serving(site) as base, watching(browser, base, scripts=False) as watched:
+        page = watched.page
+        await watched.open(f"episodes/{EPISODE}")
+        await page.get_by_role("link", name="Label this episode").click()
+        await page.get_by_role("group", name=judged.CRITERIA[0]["text"]).get_by_label("cannot tell").check()
+        await page.get_by_role("button", name="Save").click()
+        assert await page.get_by_role("heading", name="Saved").is_visible()
+        await page.get_by_role("link", name="The whole judgement").click()
+        verdict = page.locator(".verdicts li", has_text=judged.CRITERIA[0]["text"])
+        await verdict.get_by_role("link", name="step 4").click()
+        assert urlsplit(page.url).fragment == f"s_{2_007:016x}"
+
+
 @pytest.mark.parametrize(
     ("kind", "width", "dark"), [("desk", 1280, False), ("dark", 1280, True), ("phone", 390, False)]
 )
 async def test_every_page_fits_its_window(site: Site, browser: Browser, kind: str, width: int, dark: bool) -> None:
     await logged.write(site.database, *logged.sample())
+    await judged.write_sample(site.database)
     async with serving(site) as base, watching(browser, base, width=width, dark=dark) as watched:
         for place in PLACES:
             await watched.open(place)
@@ -161,10 +222,18 @@ async def test_every_page_fits_its_window(site: Site, browser: Browser, kind: st
 
 
 async def test_hostile_text_runs_nothing_and_loads_nothing(site: Site, browser: Browser) -> None:
-    await logged.write(site.database, *hostile_log())
+    await write_hostile(site.database)
     async with serving(site) as base, watching(browser, base) as watched:
         query = "%22%3E%3Cscript%3Ewindow.planted=1%3C/script%3E"
-        places = ("episodes", f"episodes/{HOSTILE_EPISODE}", "tools?window=all", "servers?window=all")
+        episode = f"{HOSTILE_EPISODE}?"
+        places = (
+            "episodes",
+            f"episodes/{episode}",
+            f"label/{episode}",
+            f"label/..%2F..%2Fmcp%3F%3Cb%3E?rubric={judged.RUBRIC}",
+            "tools?window=all",
+            "servers?window=all",
+        )
         for place in (*places, f"episodes?text={query}", f"episodes?agent={query}", f"tools?server={query}"):
             await watched.open(place)
             assert "window.planted" in await watched.page.content()
@@ -201,7 +270,7 @@ async def test_pages_work_without_scripts_and_by_keyboard(site: Site, browser: B
         await watched.open("episodes")
         await page.keyboard.press("Tab")
         assert await page.locator(":focus").inner_text() == "Skip to the content"
-        for _ in range(5):
+        for _ in range(6):
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await page.get_by_label("Agent").press_sequentially("ci-runner")
@@ -212,6 +281,7 @@ async def test_pages_work_without_scripts_and_by_keyboard(site: Site, browser: B
 
 async def test_every_field_has_a_name_and_every_text_its_contrast(site: Site, browser: Browser) -> None:
     await logged.write(site.database, *logged.sample())
+    await judged.write_sample(site.database)
     site.tokens.create("eve", None, [Scope.VIEW])
     async with serving(site) as base:
         for dark in (False, True):
@@ -222,14 +292,18 @@ async def test_every_field_has_a_name_and_every_text_its_contrast(site: Site, br
         site.tokens.revoke("eve")
         for dark in (False, True):
             async with watching(browser, base, dark=dark) as watched:
+                # Colours on their way to others are none of a design.
+                await watched.page.emulate_media(reduced_motion="reduce")
                 for place in PLACES:
                     await watched.open(place)
-                    assert await watched.page.evaluate(_UNNAMED) == [], place
-                    assert await watched.page.evaluate(_FAINT) == [], place
+                    for folded in await watched.page.locator("main summary").all():
+                        await folded.click()
+                    assert [place, *await watched.page.evaluate(_UNNAMED)] == [place]
+                    assert [place, *await watched.page.evaluate(_FAINT)] == [place]
 
 
 _UNNAMED = """
-() => [...document.querySelectorAll('input:not([type=hidden]):not([hidden]), select, button, a')]
+() => [...document.querySelectorAll('input:not([type=hidden]):not([hidden]), select, textarea, button, a')]
   .filter(one => !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
   .map(one => one.outerHTML)
 """

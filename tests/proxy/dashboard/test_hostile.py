@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from proxy.dashboard.servers import ServerLine
 from proxy.dashboard.templating import Templates
 from proxy.dashboard.visible import visible
-from tests.fixtures import logged
+from proxy.store.database import Database
+from proxy.store.labelling import Saying, save_labels
+from tests.fixtures import judged, logged
 from tests.proxy.dashboard.conftest import Site
 
 SCRIPT = "<script>window.planted=1</script>"
@@ -70,6 +73,11 @@ TAGS = frozenset(
         "tr",
         "th",
         "td",
+        "section",
+        "fieldset",
+        "legend",
+        "textarea",
+        "blockquote",
     ]
 )
 ATTRIBUTES = frozenset(
@@ -112,6 +120,9 @@ ATTRIBUTES = frozenset(
         "autofocus",
         "spellcheck",
         "placeholder",
+        "target",
+        "maxlength",
+        "rows",
     ]
 )
 
@@ -133,6 +144,37 @@ def hostile_log() -> list[logged.Rows]:
         for row in rows:
             row["id"] = "../../mcp?<b>"
     return [ended, two.rows]
+
+
+def hostile_criterion(id: str, **members: Any) -> dict[str, Any]:
+    return {"id": id, "category": HOSTILE, "text": HOSTILE, "weight": 3, **members}
+
+
+async def write_hostile(database: Database) -> None:
+    """The log, with a judgement, a rubric and labels that hold the same words."""
+    await logged.write(database, *hostile_log())
+    odd = [None, 7, [HOSTILE], {"id": 5}, {"id": "é"}, {"id": "x" * 65}, {"id": "a"}]
+    criteria = [hostile_criterion("a"), hostile_criterion(SCRIPT, pitfall=True), *odd]
+    verdicts = [
+        judged.verdict("a", 0.5, note=HOSTILE, steps=[HOSTILE, "s_gone"], quotes=[[HOSTILE, HOSTILE], [1, 2], HOSTILE]),
+        judged.verdict(HOSTILE, None, why=HOSTILE, note=HOSTILE),
+        *odd,
+    ]
+    given = {"judge": HOSTILE, "scope": "<b>", "unrewarded": HOSTILE, "subtotals": {HOSTILE: None, "x": HOSTILE}}
+    await judged.write(
+        database,
+        [judged.rubric(criteria=criteria, writer=HOSTILE), judged.rubric("no rubric", content=HOSTILE)],
+        [
+            judged.judgement(EPISODE, None, verdicts, minutes=2, **given),
+            judged.judgement(EPISODE, 0.5, minutes=1, **given) | {"verdicts": HOSTILE, "subtotals": HOSTILE},
+        ],
+    )
+    said = [
+        Saying(value=0.5, note=HOSTILE),
+        Saying(rubric_hash=judged.RUBRIC, criterion=SCRIPT, value=None, note=HOSTILE),
+    ]
+    for labeller in (HOSTILE, "local"):
+        assert len(await save_labels(database, "../../mcp?<b>", labeller, said)) == 2
 
 
 class Structure(HTMLParser):
@@ -165,6 +207,13 @@ def pages() -> Iterator[str]:
     yield "/ui/tools?window=all"
     yield "/ui/servers?window=all"
     yield "/ui/episodes/%2E%2E%2F..%2Fmcp%3F%3Cb%3E"
+    yield f"/ui/label/{EPISODE}"
+    yield f"/ui/label/{EPISODE}?rubric=no%20rubric"
+    yield "/ui/label/%2E%2E%2F..%2Fmcp%3F%3Cb%3E"
+    yield f"/ui/label/%2E%2E%2F..%2Fmcp%3F%3Cb%3E?rubric={judged.RUBRIC}"
+    yield f"/ui/label/%2E%2E%2F..%2Fmcp%3F%3Cb%3E?rubric={judged.RUBRIC}&change=1"
+    for name in ("rubric", "from", "change", "after"):
+        yield f"/ui/label/{EPISODE}?{name}=%3Cscript%3Ewindow.planted%3D1%3C%2Fscript%3E%22%27%E2%80%AE%00"
     for name in ("agent", "server", "tool", "outcome", "reason", "since", "text", "after", "limit", "window"):
         for page in ("episodes", "tools", "servers"):
             yield f"/ui/{page}?{name}=%3Cscript%3Ewindow.planted%3D1%3C%2Fscript%3E%22%27%E2%80%AE%00"
@@ -176,7 +225,7 @@ def pages() -> Iterator[str]:
 async def test_no_page_gains_an_element_or_attribute_or_hidden_character(each_site: Site) -> None:
     line = ServerLine(name=HOSTILE, written=HOSTILE, phase="down", reason=HOSTILE, tools=0)
     site = replace(each_site, servers=(line,))
-    await logged.write(site.database, *hostile_log())
+    await write_hostile(site.database)
     seen = 0
     async with site.client() as http:
         for page in pages():
@@ -198,7 +247,7 @@ async def test_no_page_gains_an_element_or_attribute_or_hidden_character(each_si
 
 @pytest.mark.anyio
 async def test_odd_names_lead_to_their_own_pages(site: Site) -> None:
-    await logged.write(site.database, *hostile_log())
+    await write_hostile(site.database)
     async with site.client() as http:
         for page, own in (("/ui/episodes", "episodes/"), ("/ui/tools?window=all", "episodes?server=")):
             structure = Structure()

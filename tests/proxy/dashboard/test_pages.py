@@ -8,14 +8,17 @@ from datetime import timedelta
 
 import pytest
 
+from proxy.dashboard.judged import MAX_JUDGEMENTS
 from proxy.dashboard.queries import MAX_STEP_CHARS, MAX_STEPS
 from proxy.dashboard.templating import duration
 from proxy.dashboard.timeline import MAX_CHARS, MAX_CODE_CALLS, PAGE_CHARS, STEPS_PER_PAGE, timeline
 from proxy.dashboard.words import pretty, said
+from proxy.endpoint.tokens import Scope
 from proxy.store.database import Database
+from proxy.store.labelling import Saying, save_labels
 from proxy.store.trajectories import Trajectory, load
-from tests.fixtures import logged
-from tests.proxy.dashboard.conftest import Site
+from tests.fixtures import judged, logged
+from tests.proxy.dashboard.conftest import Site, bearer
 from tests.proxy.dashboard.test_hostile import Structure
 
 pytestmark = pytest.mark.anyio
@@ -111,6 +114,93 @@ async def test_an_episode_reads_as_what_happened(each_site: Site) -> None:
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+
+
+async def test_an_episode_shows_what_judges_said_of_it(each_site: Site) -> None:
+    await logged.write(each_site.database, *logged.sample())
+    await judged.write_sample(each_site.database)
+    text = await text_of(each_site, f"/ui/episodes/{EPISODE}")
+    parts = (
+        "reward 0.62 small-model+checks-1/ab12cd34",
+        "seen calls + task + answer",
+        "by toolatlas default 1",
+        "Task fulfilment 0.90",
+        "Tool grounding nothing decided",
+        judged.CRITERIA[0]["text"] + " partly met 0.50 essential weight 9 step 4 It leaves out one of them.",
+        judged.CRITERIA[1]["text"] + " not decided weight 5 Not decided: what would decide it may stand in a part",
+        judged.CRITERIA[2]["text"] + " not made a mistake, if it was made",
+        judged.CRITERIA[3]["text"] + " not met weight 7",
+        "change number 3 of many step 4",
+        "nowhere a step that is not here",
+        judged.CRITERIA[4]["text"] + " met weight 6 step 1",
+        "reward 0.25 checks-1/ab12cd34",
+        "Timeline",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    text = await text_of(each_site, f"/ui/episodes/e_{2:024x}")
+    assert "There is no reward: 41 % of what was to be decided is missing." in text
+    assert "Not decided: contents of this episode were not logged." in text
+    assert "No judge has seen it yet" in await text_of(each_site, f"/ui/episodes/e_{3:024x}")
+
+
+async def test_a_verdict_leads_to_its_step_on_whichever_page_it_stands(site: Site) -> None:
+    long = logged.Episode(9)
+    steps = [long.step("search_tools", {"query": str(number)}, None) for number in range(STEPS_PER_PAGE + 5)]
+    run = long.step("run_python", {"code": "pass"}, None)
+    inner = long.step("git.log", {}, None, parent_id=run, mode="code")
+    await logged.write(site.database, long.end("task"))
+    verdict = judged.verdict("grounded", 1.0, steps=[steps[3], steps[-1], inner])
+    await judged.write(site.database, [judged.rubric()], [judged.judgement(long.id, 1.0, [verdict])])
+    far, last = STEPS_PER_PAGE + 5, STEPS_PER_PAGE + 6
+    async with site.client() as http:
+        for start, expected in (
+            ("", [f"#{steps[3]}", f"{long.id}?from={far}#{steps[-1]}", f"{long.id}?from={last}#{inner}"]),
+            (f"?from={far}", [f"{long.id}?from=4#{steps[3]}", f"#{steps[-1]}", f"#{inner}"]),
+        ):
+            structure = Structure()
+            structure.feed((await http.get(f"/ui/episodes/{long.id}{start}")).text)
+            assert set(expected) <= structure.targets
+        for target in (f"{long.id}?from={far}", f"{long.id}?from={last}"):
+            assert f'id="{inner}"' in (await http.get(f"/ui/episodes/{target}")).text
+
+
+async def test_of_many_judgements_the_latest_are_shown_and_the_rest_counted(site: Site) -> None:
+    await logged.write(site.database, *logged.sample())
+    many = [judged.judgement(EPISODE, 0.5, minutes=number, repeat=number) for number in range(MAX_JUDGEMENTS + 2)]
+    await judged.write(site.database, [judged.rubric()], many)
+    text = await text_of(site, f"/ui/episodes/{EPISODE}")
+    assert text.count("repeat ") == MAX_JUDGEMENTS
+    assert f"repeat {MAX_JUDGEMENTS + 1} " in text
+    assert "2 earlier judgements not shown here" in text
+
+
+async def test_who_may_still_label_reads_the_judge_only_on_request(site: Site) -> None:
+    await logged.write(site.database, *logged.sample())
+    await judged.write_sample(site.database)
+    async with site.client() as http:
+        page = f"/ui/episodes/{EPISODE}"
+        assert '<details class="card">' in (await http.get(page)).text
+        assert '<details class="card" open>' not in (await http.get(page)).text
+        await save_labels(site.database, EPISODE, "local", [Saying(value=1.0)])
+        assert '<details class="card" open>' in (await http.get(page)).text
+    site.tokens.create("eve", None, [Scope.VIEW])
+    async with site.client() as http:
+        eve = bearer(site.tokens.create("eva", None, [Scope.VIEW]))
+        assert '<details class="card" open>' in (await http.get(page, headers=eve)).text
+
+
+async def test_a_list_shows_the_reward_of_the_latest_judgement(each_site: Site) -> None:
+    await logged.write(each_site.database, *logged.sample())
+    await judged.write_sample(each_site.database)
+    text = await text_of(each_site, "/ui/episodes")
+    assert (text.count("reward 0.62"), text.count("reward 0.25"), text.count("no reward")) == (1, 0, 1)
+    async with each_site.client() as http:
+        found = (await http.get("/api/episodes")).json()["episodes"]
+    rewards = {one["id"]: None if one["judged"] is None else one["judged"]["reward"] for one in found}
+    assert [rewards[f"e_{number:024x}"] for number in range(1, 6)] == [0.625, None, None, None, None]
+    (two,) = [one for one in found if one["id"] == f"e_{2:024x}"]
+    assert two["judged"]["unrewarded"] == "41 % of what was to be decided is missing"
 
 
 async def test_what_was_not_logged_is_said(each_site: Site) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import event
 from starlette.datastructures import QueryParams
 
 from proxy.dashboard import queries
@@ -14,7 +16,7 @@ from proxy.dashboard.choice import BadChoice, Choice, read_choice, read_window, 
 from proxy.store.database import Database
 from proxy.store.filters import Filters
 from proxy.store.trajectories import Cursor
-from tests.fixtures import logged
+from tests.fixtures import judged, logged
 
 pytestmark = pytest.mark.anyio
 
@@ -51,10 +53,14 @@ async def found(database: Database, query: str) -> list[int]:
         ("since=2026-11-30T13:30%2B02:00&before=2026-11-30T11:55Z", [1]),
         ("agent=laptop&failures=1&server=github&text=review", [1]),
         ("nothing=1&agent=", [5, 1, 2, 3, 4]),
+        ("judged=yes", [1, 2]),
+        ("judged=no", [5, 3, 4]),
+        ("judged=yes&outcome=done", [1]),
     ],
 )
 async def test_filters_choose_episodes_newest_first(database: Database, query: str, expected: list[int]) -> None:
     await logged.write(database, *logged.sample())
+    await judged.write_sample(database)
     assert await found(database, query) == expected
 
 
@@ -79,6 +85,24 @@ async def test_pages_follow_each_other_without_gap_or_double_also_at_equal_times
             break
         query = str(QueryParams({"limit": "4", "after": written(page.next)}))
     assert seen == list(range(23, 0, -1))
+
+
+async def test_rewards_of_a_page_take_one_query(database: Database) -> None:
+    asked: list[str] = []
+
+    @event.listens_for(database._reader.sync_engine, "before_cursor_execute")
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        asked.append(statement)
+
+    logs = [logged.Episode(number) for number in range(1, 41)]
+    await logged.write(database, *(one.end("task") for one in logs))
+    given = [judged.judgement(one.id, 0.5, minutes=number) for number, one in enumerate(logs)]
+    await judged.write(database, [judged.rubric()], given)
+    page = await queries.episodes(database, Choice())
+    assert len(page.episodes) == 40
+    assert {one.judged.reward for one in page.episodes if one.judged is not None} == {0.5}
+    assert sum("judgements" in statement for statement in asked) == 1
+    assert not any("verdicts" in statement for statement in asked)
 
 
 async def test_often_called_and_rare_tools_are_found_alike(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +160,7 @@ async def test_agents_are_offered_by_name(database: Database) -> None:
     "query",
     [
         "outcome=ok",
+        "judged=perhaps",
         "reason=gone",
         "failures=yes",
         "since=yesterday",
