@@ -1,0 +1,60 @@
+"""All families with all their tasks, those that are set aside and the fresh ones among them.
+
+Above: running.py and the tests. Below: the plans, and the files that writers of checks do not open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bench.corpus.family import Family
+from bench.corpus.plans import (
+    call_times,
+    config_commit,
+    customer_orders,
+    fresh_count_gaps,
+    fresh_limit_watch,
+    fresh_object_trail,
+    fresh_part_commit,
+    git_changes,
+    ledgers,
+    letter_names,
+    price_page,
+    room_swap,
+    set_aside_region_report,
+    set_aside_tasks,
+    stock_delivery,
+    supplier_notes,
+    team_graph,
+)
+from bench.corpus.split import FRESH
+
+_DEVELOPMENT: tuple[Family[Any], ...] = (
+    ledgers.FAMILY,
+    customer_orders.FAMILY,
+    stock_delivery.FAMILY,
+    git_changes.FAMILY,
+    config_commit.FAMILY,
+    team_graph.FAMILY,
+    room_swap.FAMILY,
+    call_times.FAMILY,
+    price_page.FAMILY,
+    supplier_notes.FAMILY,
+    letter_names.FAMILY,
+)
+
+FAMILIES: tuple[Family[Any], ...] = (
+    *(replace(family, tasks={**family.tasks, **set_aside_tasks.TASKS.get(family.name, {})}) for family in _DEVELOPMENT),
+    set_aside_region_report.FAMILY,
+    fresh_object_trail.FAMILY,
+    fresh_count_gaps.FAMILY,
+    fresh_limit_watch.FAMILY,
+    fresh_part_commit.FAMILY,
+)
+
+IDS: tuple[str, ...] = tuple(task for family in FAMILIES for task in family.tasks)
+"""Of all tasks."""
+
+SPLIT: tuple[str, ...] = tuple(task for family in FAMILIES if family.name not in FRESH for task in family.tasks)
+"""Of the tasks that are either for development or set aside."""

@@ -1,0 +1,1 @@
+"""Parts of `python -m bench judge`: how well rewards separate runs, how fast, and what models are worth."""
