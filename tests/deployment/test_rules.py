@@ -16,6 +16,7 @@ NETWORKS: dict[str, Any] = yaml.safe_load(FILE.read_text())["networks"]
 DOCKERFILES = [ROOT / "deploy" / name / "Dockerfile" for name in ("gateway", "servers")]
 WITHOUT_HEALTH = {
     "migrate": "ends by itself",
+    "judge": "ends by itself",
     "collector": "its image holds one program; Prometheus watches it",
     "jaeger": "its image holds one program; Prometheus watches it",
 }
@@ -58,7 +59,7 @@ def test_a_service_has_limits_and_logs_that_are_rotated(name: str) -> None:
     assert service["mem_limit"]
     assert service["pids_limit"] > 0
     assert {"max-size", "max-file"} <= set(service["logging"]["options"])
-    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+    assert service["restart"] == ("no" if name in ("migrate", "judge") else "unless-stopped")
 
 
 @every_service
@@ -127,7 +128,8 @@ def test_what_is_published_is_published_on_loopback(name: str) -> None:
 def test_servers_share_no_network_with_anything_and_the_database_has_no_way_out() -> None:
     of = {name: set(service.get("networks", [])) for name, service in SERVICES.items()}
     assert all(not of["servers"] & networks for name, networks in of.items() if name != "servers")
-    assert {name for name, networks in of.items() if "database" in networks} == {"gateway", "migrate", "postgres"}
+    reaching = {name for name, networks in of.items() if "database" in networks}
+    assert reaching == {"gateway", "migrate", "postgres", "judge"}
     assert NETWORKS["database"] == {"internal": True}
 
 

@@ -225,6 +225,13 @@ def test_what_the_agent_did_is_in_postgresql(stack: Stack) -> None:
     assert stack.wait_for_rows("select answer from endings where outcome = 'done'", 1) == ["42"]
 
 
+def test_what_the_agent_did_is_judged_by_a_service_that_ends(stack: Stack) -> None:
+    ended = stack.wait_for_rows("select episode_id from endings", 1)
+    said = json.loads(stack.compose.run("run", "--rm", "-T", "judge", "judge", "run", "--json", limit_s=120))
+    assert said["judged"] >= len(ended)
+    assert len(stack.wait_for_rows("select reward from judgements where reward is not null", 1)) == said["rewarded"]
+
+
 async def test_calls_go_on_while_the_database_is_away_and_the_log_catches_up(stack: Stack) -> None:
     stack.compose.run("stop", "postgres")
     async with stack.agent() as client:
