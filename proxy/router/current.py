@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 
 from proxy.catalog.catalog import Catalog
-from proxy.router.base import Router, RouterFactory
+from proxy.router.base import Query, Ranker, Ranking, Router, RouterFactory
+
+Serve = Callable[[Catalog, Router], Ranker]
+"""Makes of a catalogue and the router that was built for it what meta-tools ask. Called on the event loop; quick."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A router and the catalogue it was built for; its names resolve in that catalogue."""
+    """A ranker and the catalogue it was built for; its names resolve in that catalogue."""
 
     catalog: Catalog
-    router: Router
+    ranker: Ranker
+
+
+class InProcess:
+    """Ranks with the router itself, on the event loop."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    async def rank(self, query: Query, limit: int) -> Ranking:
+        return Ranking(tuple(self._router.rank(query, limit)), self._router.policy)
+
+
+def in_process(catalog: Catalog, router: Router) -> Ranker:
+    """The `Serve` of a gateway without a process for its router."""
+    return InProcess(router)
 
 
 class CurrentRouter:
-    """Gives the router of a catalogue, or after `wait_s` the one before it."""
+    """Gives the ranker of a catalogue, or after `wait_s` the one before it."""
 
-    def __init__(self, factory: RouterFactory) -> None:
+    def __init__(self, factory: RouterFactory, serve: Serve = in_process) -> None:
         self._factory = factory
+        self._serve = serve
         self._built: Built | None = None
         self._building: asyncio.Task[None] | None = None
 
@@ -38,6 +58,11 @@ class CurrentRouter:
             return self._built
         return await self._build(catalog)
 
+    def prepare(self, catalog: Catalog) -> None:
+        """Begin to build, if need be, so that nobody waits for it later."""
+        if self._building is None and (self._built is None or self._built.catalog is not catalog):
+            self._building = asyncio.create_task(self._construct(catalog))
+
     async def _build(self, catalog: Catalog) -> Built:
         while self._built is None or self._built.catalog is not catalog:
             if self._building is None:
@@ -48,6 +73,7 @@ class CurrentRouter:
 
     async def _construct(self, catalog: Catalog) -> None:
         try:
-            self._built = Built(catalog, await anyio.to_thread.run_sync(self._factory, catalog.servers))
+            router = await anyio.to_thread.run_sync(self._factory, catalog.servers)
+            self._built = Built(catalog, self._serve(catalog, router))
         finally:
             self._building = None

@@ -1,6 +1,6 @@
 """BM25 over the words of every tool: the router that is always there, needs no model and answers in milliseconds.
 
-Above: metatools/search.py, and learned routers, which fall back to this one. Below: bm25s and PyStemmer.
+Above: whoever serves, and fusion.py, to which words are one kind of evidence. Below: bm25s and PyStemmer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from proxy.catalog.records import ServerRecord, ToolRecord
 from proxy.router.base import Query, Ranked
+from proxy.router.sentences import split_sentences
 
 K1, B = 2.0, 0.9
 """Above the usual 1.2 and 0.75: a tool that says many things counts less for each, so that a description stuffed with
@@ -48,11 +49,11 @@ _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     r"\U00020000-\U0003ffff]+)"
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _NAME = re.compile(r"\w(?:[\w.:/-]*\w)?")
 _STOP_WORDS = frozenset(cast("tuple[str, ...]", STOPWORDS_EN_PLUS))
 
-_Scores = NDArray[np.float32]
+Scores = NDArray[np.float32]
+"""One number a tool, in the order of `LexicalRouter.tools`."""
 
 
 class _Stemmer(Protocol):
@@ -64,7 +65,7 @@ class _Bm25(Protocol):
         self, corpus: tuple[list[list[int]], dict[str, int]], *, create_empty_token: bool, show_progress: bool
     ) -> None: ...
 
-    def get_scores_from_ids(self, query_tokens_ids: list[int]) -> _Scores: ...
+    def get_scores_from_ids(self, query_tokens_ids: list[int]) -> Scores: ...
 
 
 class LexicalRouter:
@@ -77,7 +78,8 @@ class LexicalRouter:
         pairs = sorted(
             ((server, tool) for server in servers for tool in server.tools), key=lambda pair: pair[1].written
         )
-        self._tools = [tool.written for _, tool in pairs]
+        self.tools = [tool.written for _, tool in pairs]
+        """Written names, sorted."""
         self._servers = [server.written for server, _ in pairs]
         self._full_names: dict[str, int] = {}
         self._tool_names: dict[str, list[int]] = {}
@@ -102,42 +104,55 @@ class LexicalRouter:
     def rank(self, query: Query, limit: int) -> list[Ranked]:
         if limit < 1 or not self._vocabulary:
             return []
-        scores = self._scores(query.text)
+        scores = self._of_words(query.text)
         if query.task:
-            scores += TASK_WEIGHT * self._scores(query.task)
-        # Above every score of words; a full name above a tool's name alone, which several servers may have.
-        bonus = 1.0 + float(scores.max())
-        text = query.text[:MAX_QUERY_CHARS].strip().casefold()
-        scores[self._with_tool_name(text)] += bonus
-        scores[self._with_full_name(text)] += 2 * bonus
+            scores += TASK_WEIGHT * self._of_words(query.task)
+        # Above every score of words.
+        scores += (1.0 + float(scores.max())) * self.named(query.text)
         if query.servers is not None:
             scores[[server not in query.servers for server in self._servers]] = 0.0
         best = cast("list[int]", np.argsort(-scores, kind="stable")[:limit].tolist())
-        return [Ranked(self._tools[index], float(scores[index])) for index in best if scores[index] > 0]
+        return [Ranked(self.tools[index], float(scores[index])) for index in best if scores[index] > 0]
 
-    def _scores(self, text: str) -> _Scores:
-        """The BM25 of all words, and the best of any one sentence, each in units of its standard deviation.
+    def evidence(self, text: str) -> tuple[Scores, Scores | None]:
+        """The BM25 of all words, and the best of any one sentence, each in units of its standard deviation, 0 where
+        nothing matches; no second where there is one sentence.
 
         A long text needs tools of several servers, and its words taken together point at none of them.
         """
+        if not self._vocabulary:
+            return np.zeros(len(self.tools), dtype=np.float32), None
         stemmer = _stemmer()
         text = text[:MAX_QUERY_CHARS]
-        scores = _in_deviations(self._bm25_scores(_query_tokens(text), stemmer))
-        sentences = [tokens for part in _SENTENCE_END.split(text) if (tokens := _query_tokens(part))]
-        if len(sentences) > 1:
-            best = np.zeros_like(scores)
-            for tokens in sentences[:MAX_SENTENCES]:
-                if len(tokens) >= MIN_SENTENCE_TOKENS:
-                    np.maximum(best, self._bm25_scores(tokens, stemmer), out=best)
-            scores += _in_deviations(best)
-        return scores
+        whole = _in_deviations(self._bm25_scores(_query_tokens(text), stemmer))
+        sentences = [tokens for part in split_sentences(text) if (tokens := _query_tokens(part))]
+        if len(sentences) < 2:
+            return whole, None
+        best = np.zeros_like(whole)
+        for tokens in sentences[:MAX_SENTENCES]:
+            if len(tokens) >= MIN_SENTENCE_TOKENS:
+                np.maximum(best, self._bm25_scores(tokens, stemmer), out=best)
+        return whole, _in_deviations(best)
 
-    def _bm25_scores(self, tokens: list[str], stemmer: _Stemmer) -> _Scores:
+    def named(self, text: str) -> Scores:
+        """1 for tools whose own name the text says, 2 for a full name (a name alone several servers may have), 3 for
+        both, 0 for all others."""
+        text = text[:MAX_QUERY_CHARS].strip().casefold()
+        named = np.zeros(len(self.tools), dtype=np.float32)
+        named[self._with_tool_name(text)] += 1
+        named[self._with_full_name(text)] += 2
+        return named
+
+    def _of_words(self, text: str) -> Scores:
+        whole, sentences = self.evidence(text)
+        return whole if sentences is None else whole + sentences
+
+    def _bm25_scores(self, tokens: list[str], stemmer: _Stemmer) -> Scores:
         # A word said twice does not ask for twice as much.
         words = dict.fromkeys(stemmer.stemWords(tokens))
         known = [self._vocabulary[word] for word in words if word in self._vocabulary]
         if not known:
-            return np.zeros(len(self._tools), dtype=np.float32)
+            return np.zeros(len(self.tools), dtype=np.float32)
         return self._bm25.get_scores_from_ids(known)
 
     def _with_full_name(self, text: str) -> list[int]:
@@ -204,7 +219,7 @@ def _pairs(run: str) -> list[str]:
     return [run[start : start + 2] for start in range(max(1, len(run) - 1))]
 
 
-def _in_deviations(scores: _Scores) -> _Scores:
+def _in_deviations(scores: Scores) -> Scores:
     """Like a standard score, but no match stays 0."""
     deviation = float(scores.std())
     return scores / np.float32(deviation) if deviation > 0 else scores

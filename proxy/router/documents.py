@@ -1,0 +1,44 @@
+"""The texts that an encoder reads of servers and tools.
+
+Above: fusion.py, and the trainer, whose examples must be written alike. Below: the catalogue's records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from proxy.catalog.records import ServerRecord, ToolRecord
+
+RENDERING = "documents-1"
+"""Changes with every change of these texts: an adapter trained on others does not fit."""
+TOOL_CHARS = 500
+SERVER_TOOLS = 12
+"""Names of tools that stand in a server's text."""
+NAME_CHARS = 100
+
+
+def tool_document(server: ServerRecord, tool: ToolRecord) -> str:
+    """`server tool: description`, at most `TOOL_CHARS` characters."""
+    return f"{_name(server.name)} {_name(tool.name)}: {_line(tool.description[:TOOL_CHARS])}"[:TOOL_CHARS]
+
+
+def server_document(server: ServerRecord) -> str:
+    """Its name, what it is for, and its first tools; these often say more."""
+    names = ", ".join(_name(tool.name) for tool in islice(server.tools, SERVER_TOOLS))
+    return f"{_name(server.name)}: {_line(server.purpose)}. {names}"
+
+
+def all_documents(servers: Sequence[ServerRecord]) -> list[str]:
+    """Every text that ranking these servers needs embedded, each once."""
+    texts = [server_document(server) for server in servers if server.tools]
+    texts += [tool_document(server, tool) for server in servers for tool in server.tools]
+    return list(dict.fromkeys(texts))
+
+
+def _name(name: str) -> str:
+    return _line(name[:NAME_CHARS].replace("_", " "))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

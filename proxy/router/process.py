@@ -1,0 +1,489 @@
+"""The gateway's side of the router's process: started, asked, watched, and started again when it ends or hangs.
+
+Above: serving.py, which has an answer of its own for whenever this one has none. Below: worker.py, the program, and
+frames.py. Nothing here waits for the process longer than it was told to: what is known to take longer is said at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from proxy.catalog.catalog import Catalog
+from proxy.catalog.records import ServerRecord
+from proxy.errors import ConfigurationError
+from proxy.router.base import Query, Ranking
+from proxy.router.frames import Unframed, frame, ranked_of, told_query, told_server
+
+logger = logging.getLogger("toolatlas.router")
+
+CATALOGS = 2
+"""The newest ones are kept ready: searches of the one before may still be on their way."""
+MAX_WAITING = 64
+"""Queries at the process at once; many more than it answers within any budget."""
+END_S = 2.0
+_INHERITED = frozenset(
+    {
+        *("HOME", "LOGNAME", "PATH", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "VIRTUAL_ENV", "USERPROFILE"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    }
+)
+_INHERITED_PREFIXES = ("LC_", "XDG_", "PYTHON", "LD_", "DYLD_", "HF_", "HUGGINGFACE_", "TORCH", "CUDA_", "NVIDIA_")
+"""The secrets of servers and agents, which the gateway's environment may hold, are nothing to a model's libraries."""
+
+
+class Why(StrEnum):
+    """Why there is no answer. The values complete "The router is …", and count as labels."""
+
+    STARTING = "starting"
+    DOWN = "down"
+    EMBEDDING = "embedding new tools"
+    LATE = "late"
+    BUSY = "busy"
+    FAILING = "failing"
+    UNADAPTED = "without its adapter"
+
+
+class NoAnswer(Exception):
+    """The process did not answer a query."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds."""
+
+    ping_s: float = 2.0
+    mute_s: float = 1.0
+    """After so long without a word it is not waited for."""
+    hang_s: float = 10.0
+    """After so long without a word it is killed."""
+    build_s: float = 180.0
+    """The same while it starts or builds: loading a model and indexing words are long single pieces."""
+    restart_s: tuple[float, float] = (0.5, 60.0)
+    """Pause before it is started again: at first, and at most."""
+    steady_s: float = 60.0
+    """A process that lived so long has not failed at starting."""
+    load_s: float = 900.0
+    """For an adapter that needs all tools embedded anew."""
+
+
+def worker_command(encoder: str, cache: Path) -> list[str]:
+    """`encoder`: what `load_encoder` takes; `cache`: the file of embeddings."""
+    # -P: what lies in the current folder is not imported.
+    return [sys.executable, "-P", "-m", "proxy.router.worker", encoder, str(cache), str(os.getpid())]
+
+
+class _Child(asyncio.SubprocessProtocol):
+    """One run of the program."""
+
+    def __init__(self, heard: Callable[[_Child, dict[str, Any]], None]) -> None:
+        self._heard = heard
+        self._unframed = Unframed()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._mute_since: float | None = None
+        self.started = time.monotonic()
+        self.ended = asyncio.Event()
+        self.greeted = False
+        self.waiting: dict[int, asyncio.Future[Ranking | Why]] = {}
+        self.asked: dict[int, str | None] = {}
+        """Number of a query -> hash of the adapter it is answered with."""
+        self.servers: frozenset[str] = frozenset()
+        """Keys of servers that it knows."""
+        self.catalogs: list[str] = []
+        """Hashes of those it was told, oldest first."""
+        self.loaded: dict[str, str] = {}
+        """Folder of an adapter -> its hash."""
+        self.refused: dict[str, str] = {}
+        """Folder of an adapter -> why it cannot be loaded."""
+        self.ready: set[tuple[str, str | None]] = set()
+        """Catalogue's hash and adapter's folder."""
+
+    @property
+    def pid(self) -> int | None:
+        return self._transport.get_pid() if self._transport is not None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._transport.get_returncode() if self._transport is not None else None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._mute_since = None
+        try:
+            for message in self._unframed.take(data):
+                self._heard(self, message)
+        except (ValueError, KeyError, TypeError) as error:
+            logger.error("the router's process says what cannot be understood, and is ended: %r", error)
+            self.kill()
+
+    def process_exited(self) -> None:
+        self.ended.set()
+        for future in self.waiting.values():
+            if not future.done():
+                future.set_result(Why.DOWN)
+
+    def say(self, message: Mapping[str, Any] | bytes) -> None:
+        pipe = None if self._transport is None else self._transport.get_pipe_transport(0)
+        if pipe is None or pipe.is_closing() or self.ended.is_set():
+            return
+        if self._mute_since is None:
+            self._mute_since = time.monotonic()
+        cast("asyncio.WriteTransport", pipe).write(message if isinstance(message, bytes) else frame(message))
+
+    @property
+    def mute_s(self) -> float:
+        """How long it has been silent although something was said to it."""
+        return 0.0 if self._mute_since is None else time.monotonic() - self._mute_since
+
+    @property
+    def settled(self) -> bool:
+        """Everything it was told of is ready."""
+        pairs = {(hashed, adapter) for hashed in self.catalogs for adapter in (None, *self.loaded)}
+        return self.greeted and pairs <= self.ready
+
+    def kill(self) -> None:
+        if (pid := self.pid) is not None and not self.ended.is_set():
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+    async def end(self) -> None:
+        """Tell it by closing its input, and kill it if it does not hear."""
+        if self._transport is None:
+            return
+        pipe = self._transport.get_pipe_transport(0)
+        if pipe is not None and not pipe.is_closing():
+            cast("asyncio.WriteTransport", pipe).abort()
+        with anyio.move_on_after(END_S):
+            await self.ended.wait()
+        self.kill()
+        await self.ended.wait()
+        self._transport.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Health:
+    """What is told of the process to people and metrics."""
+
+    pid: int | None = None
+    ready: bool = False
+    """It can answer queries of the newest catalogue."""
+    starts: int = 0
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class _Wish:
+    """What every run of the program is told first."""
+
+    catalogs: dict[str, Catalog] = field(default_factory=dict[str, Catalog])
+    """By hash; oldest first."""
+    adapters: dict[str, None] = field(default_factory=dict[str, None])
+    """Folders."""
+
+
+class RouterProcess:
+    """Use inside `async with process.running()`. All on one event loop."""
+
+    def __init__(self, command: Sequence[str], timing: Timing | None = None) -> None:
+        """`command`: of the program, `worker_command` as a rule."""
+        self._command = tuple(command)
+        self._timing = timing or Timing()
+        self._wish = _Wish()
+        self._child: _Child | None = None
+        self._numbers = count()
+        self._starts = 0
+        self._problem: str | None = None
+        self._news = asyncio.Event()
+        """There is a catalogue to tell."""
+        self._changed = asyncio.Event()
+
+    @property
+    def health(self) -> Health:
+        child, newest = self._child, next(reversed(self._wish.catalogs), None)
+        ready = child is not None and (newest, None) in child.ready
+        return Health(pid=child and child.pid, ready=ready, starts=self._starts, problem=self._problem)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._supervise)
+            yield
+            tasks.cancel_scope.cancel()
+
+    def offer(self, catalog: Catalog) -> None:
+        """Have the process made ready for a catalogue; older ones but one go."""
+        self._wish.catalogs.pop(catalog.hash, None)
+        self._wish.catalogs[catalog.hash] = catalog
+        while len(self._wish.catalogs) > CATALOGS:
+            del self._wish.catalogs[next(iter(self._wish.catalogs))]
+        self._news.set()
+
+    async def ask(self, catalog: str, query: Query, limit: int, adapter: Path | None, budget_s: float) -> Ranking:
+        """`catalog`: its hash. `adapter`: its folder, which `load` was called with.
+
+        Raises:
+            NoAnswer: There is none within the budget, which is known at once in most cases.
+        """
+        return await self._ask("query", catalog, query, limit, adapter, budget_s)
+
+    async def ask_later(self, catalog: str, query: Query, limit: int, adapter: Path, budget_s: float) -> Ranking:
+        """As `ask` does, when the process has no queries that somebody waits for."""
+        return await self._ask("shadow", catalog, query, limit, adapter, budget_s)
+
+    def want(self, adapter: Path) -> None:
+        """Have an adapter loaded, now and whenever the process is started again."""
+        folder = str(adapter)
+        if folder not in self._wish.adapters:
+            self._wish.adapters[folder] = None
+            if self._child is not None:
+                self._child.say({"kind": "load", "adapter": folder})
+
+    async def load(self, adapter: Path) -> str:
+        """Its hash, once queries of the newest catalogue can be answered with it.
+
+        Raises:
+            ConfigurationError: It cannot be loaded, or is not in time.
+        """
+        self.want(adapter)
+        folder = str(adapter)
+        with anyio.move_on_after(self._timing.load_s):
+            while True:
+                child, newest = self._child, next(reversed(self._wish.catalogs), None)
+                if child is not None:
+                    if (reason := child.refused.get(folder)) is not None:
+                        raise ConfigurationError(reason)
+                    if folder in child.loaded and (newest is None or (newest, folder) in child.ready):
+                        return child.loaded[folder]
+                elif self._problem is not None:
+                    raise ConfigurationError(f"{adapter} cannot be loaded: {self._problem}")
+                await self._changed.wait()
+        raise ConfigurationError(f"{adapter} was not loaded within {self._timing.load_s:.0f} s")
+
+    def drop(self, adapter: Path) -> None:
+        """Queries asked before are answered with it still."""
+        folder = str(adapter)
+        self._wish.adapters.pop(folder, None)
+        if (child := self._child) is not None:
+            child.loaded.pop(folder, None)
+            child.refused.pop(folder, None)
+            child.ready = {pair for pair in child.ready if pair[1] != folder}
+            child.say({"kind": "drop", "adapter": folder})
+
+    async def _ask(
+        self, kind: str, catalog: str, query: Query, limit: int, adapter: Path | None, budget_s: float
+    ) -> Ranking:
+        child, folder = self._child, None if adapter is None else str(adapter)
+        if child is None:
+            raise NoAnswer(Why.DOWN)
+        if (why := self._why_not(child, catalog, folder)) is not None:
+            raise NoAnswer(why)
+        number = next(self._numbers)
+        child.asked[number] = None if folder is None else child.loaded[folder]
+        future = child.waiting[number] = asyncio.get_running_loop().create_future()
+        child.say(
+            {
+                "kind": kind,
+                "id": number,
+                "catalog": catalog,
+                "adapter": folder,
+                "query": told_query(query),
+                "limit": limit,
+                # The clock is the machine's own, the same for all processes.
+                "until": time.monotonic() + budget_s,
+                "budget_s": budget_s,
+            }
+        )
+        try:
+            # Of an answer and the end of the budget that come together, the answer counts.
+            await asyncio.wait((future,), timeout=budget_s)
+            answer = future.result() if future.done() else Why.LATE
+        finally:
+            del child.waiting[number], child.asked[number]
+        if isinstance(answer, Why):
+            raise NoAnswer(answer)
+        return answer
+
+    def _why_not(self, child: _Child, catalog: str, adapter: str | None) -> Why | None:
+        """What speaks against asking now."""
+        if child.ended.is_set():
+            return Why.DOWN
+        if not child.greeted:
+            return Why.STARTING
+        if (catalog, None) not in child.ready:
+            return Why.EMBEDDING
+        if adapter is not None and (catalog, adapter) not in child.ready:
+            return Why.UNADAPTED
+        if child.mute_s > self._timing.mute_s:
+            return Why.LATE
+        return Why.BUSY if len(child.waiting) >= MAX_WAITING else None
+
+    async def _supervise(self) -> None:
+        pause_s, longest_s = self._timing.restart_s
+        while True:
+            child = _Child(self._heard)
+            try:
+                await self._start(child)
+                await self._watch(child)
+            except OSError as error:
+                self._say(f"the router's process cannot be started: {error.strerror}")
+            finally:
+                self._child = None
+                with anyio.CancelScope(shield=True):
+                    await child.end()
+                self._announce()
+            if time.monotonic() - child.started > self._timing.steady_s:
+                pause_s = self._timing.restart_s[0]
+            if self._problem is not None:
+                # It said itself why it cannot be used; that rarely changes soon.
+                pause_s = longest_s
+            else:
+                logger.warning(
+                    "the router's process ended (%s); searches go by words alone until it is started again, in %.1f s",
+                    _ending(child.exit_code),
+                    pause_s,
+                )
+            await anyio.sleep(pause_s)
+            pause_s = min(2 * pause_s, longest_s)
+
+    async def _start(self, child: _Child) -> None:
+        await asyncio.get_running_loop().subprocess_exec(
+            lambda: child,
+            *self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None,
+            env=_environment(os.environ),
+            # Neither Ctrl-C in the terminal nor the end of the gateway's process group is for it.
+            start_new_session=True,
+        )
+        self._child = child
+        self._starts += 1
+        for folder in self._wish.adapters:
+            child.say({"kind": "load", "adapter": folder})
+        self._news.set()
+
+    async def _watch(self, child: _Child) -> None:
+        """Until it ends, by itself or because it hangs."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell_catalogs, child)
+            while not child.ended.is_set():
+                settled = child.settled and self._wish.adapters.keys() <= {*child.loaded, *child.refused}
+                limit_s = self._timing.hang_s if settled else self._timing.build_s
+                if child.mute_s > limit_s:
+                    logger.warning("the router's process has said nothing for %.0f s and is killed", child.mute_s)
+                    child.kill()
+                child.say({"kind": "ping"})
+                with anyio.move_on_after(self._timing.ping_s):
+                    await child.ended.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _tell_catalogs(self, child: _Child) -> None:
+        while True:
+            self._news.clear()
+            for hashed, catalog in tuple(self._wish.catalogs.items()):
+                if hashed not in child.catalogs:
+                    await self._tell(child, hashed, catalog)
+            await self._news.wait()
+
+    async def _tell(self, child: _Child, hashed: str, catalog: Catalog) -> None:
+        frames = await anyio.to_thread.run_sync(_frames, catalog.servers)
+        for key, content in frames.items():
+            if key not in child.servers:
+                child.say(content)
+        kept = [*child.catalogs, hashed][-CATALOGS:]
+        child.say({"kind": "catalog", "hash": hashed, "servers": list(frames), "keep": kept})
+        child.catalogs = kept
+        # Of the one before it keeps what it had; what is said again is no harm.
+        child.servers = frozenset(frames)
+        child.ready = {pair for pair in child.ready if pair[0] in kept}
+
+    def _heard(self, child: _Child, message: dict[str, Any]) -> None:
+        match message["kind"]:
+            case "answer" | "no_answer":
+                self._answered(child, message)
+                return
+            case "hello":
+                child.greeted = True
+                self._say(None)
+            case "ready":
+                pair = (message["catalog"], message["adapter"])
+                if pair[0] in child.catalogs and (pair[1] is None or pair[1] in child.loaded):
+                    child.ready.add(pair)
+            case "loaded":
+                if message["adapter"] in self._wish.adapters:
+                    child.loaded[message["adapter"]] = message["hash"]
+            case "refused":
+                logger.error("%s", message["reason"])
+                child.refused[message["adapter"]] = message["reason"]
+            case "unusable":
+                self._say(message["reason"])
+            case _:
+                return
+        self._announce()
+
+    def _answered(self, child: _Child, message: dict[str, Any]) -> None:
+        future = child.waiting.get(message["id"])
+        if future is None or future.done():
+            return
+        if message["kind"] == "answer":
+            adapter = child.asked[message["id"]]
+            tools, servers = ranked_of(message["tools"]), tuple(message["servers"])
+            future.set_result(Ranking(tools, message["policy"], adapter, servers=servers))
+        else:
+            future.set_result(Why.FAILING if message.get("failed") else Why.LATE)
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _say(self, problem: str | None) -> None:
+        if problem is not None and problem != self._problem:
+            logger.error("searches go by words alone: %s", problem)
+        self._problem = problem
+
+
+def _frames(servers: Sequence[ServerRecord]) -> dict[str, bytes]:
+    """Key -> what is said of a server; each apart, so that other threads get their turns."""
+    frames: dict[str, bytes] = {}
+    for server in servers:
+        if server.tools:
+            told = told_server(server)
+            key = sha256(frame(told)).hexdigest()
+            frames[key] = frame({"kind": "server", "key": key, "server": told})
+    return frames
+
+
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    inherited = {
+        name: value for name, value in own.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+    }
+    return inherited | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "it was not started"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

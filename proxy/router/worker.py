@@ -1,0 +1,269 @@
+"""The router's process: `python -m proxy.router.worker ENCODER CACHE PARENT`.
+
+Above: process.py starts it, and frames.py says how they talk. Below: fusion.py, encoder.py, embeddings.py, adapters.py.
+It runs niced and on one thread, answers one query at a time, and between queries makes ready what it was told of, piece
+by piece. It ends when the gateway does, however that ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from proxy.catalog.records import ServerRecord
+from proxy.errors import ConfigurationError
+from proxy.router.adapters import Adapter, load_adapter
+from proxy.router.base import Query
+from proxy.router.documents import all_documents
+from proxy.router.embeddings import EmbeddingCache, embed, missing
+from proxy.router.encoder import Encoder, load_encoder
+from proxy.router.frames import Unframed, frame, query_of, server_of, told_ranked
+from proxy.router.fusion import FusedRouter
+
+logger = logging.getLogger("toolatlas.router")
+
+NICENESS = 10
+PIECE, FIRST_PIECE = 1, 16
+"""Texts embedded between two looks for queries, and while there is no router yet that could answer any."""
+RECENT = 0.2
+"""How much the last query counts for what is usual."""
+SERVERS = 10
+"""Told of an answer."""
+READ_BYTES = 1 << 20
+_PDEATHSIG = 1
+_URGENCY = {"query": 0, "shadow": 2}
+"""Of messages; all others stand between the two. What is equally urgent is taken in the order it came."""
+
+
+class Inbox:
+    """Messages of the gateway, queries first."""
+
+    def __init__(self) -> None:
+        self._messages: queue.PriorityQueue[tuple[int, int, dict[str, Any]]] = queue.PriorityQueue()
+        self._numbers = count()
+
+    def put(self, message: dict[str, Any]) -> None:
+        self._messages.put((_URGENCY.get(message["kind"], 1), next(self._numbers), message))
+
+    def take(self, *, wait: bool) -> dict[str, Any] | None:
+        try:
+            return self._messages.get(block=wait)[2]
+        except queue.Empty:
+            return None
+
+
+class Voice:
+    """Messages to the gateway. Once that is gone, nobody hears them."""
+
+    def __init__(self, output: int) -> None:
+        self._output = output
+
+    def say(self, kind: str, **more: Any) -> None:
+        content = memoryview(frame({"kind": kind, **more}))
+        try:
+            while content:
+                content = content[os.write(self._output, content) :]
+        except OSError:
+            return
+
+
+Pair = tuple[str, str | None]
+"""A catalogue's hash and an adapter's folder: one router each."""
+
+
+class Worker:
+    """Keeps routers for pairs of a catalogue and an adapter, and answers with them."""
+
+    def __init__(
+        self, encoder: Encoder, cache: EmbeddingCache, voice: Voice, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: the one by which queries say how long they may take."""
+        self._encoder = encoder
+        self._cache = cache
+        self._voice = voice
+        self._clock = clock
+        self._servers: dict[str, ServerRecord] = {}
+        self._catalogs: dict[str, tuple[str, ...]] = {}
+        """Hash -> keys of its servers; oldest first."""
+        self._adapters: dict[str, Adapter] = {}
+        self._routers: dict[Pair, FusedRouter] = {}
+        self._usual_s = 0.0
+        """What a query took of late."""
+        self._building: tuple[Pair, Generator[None, None, FusedRouter]] | None = None
+
+    def run(self, inbox: Inbox) -> None:
+        """For ever."""
+        while True:
+            message = inbox.take(wait=not self._wanted())
+            if message is None:
+                self._build_on()
+            else:
+                self._take(message)
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        match message["kind"]:
+            case "query" | "shadow":
+                self._answer(message)
+            case "ping":
+                self._voice.say("pong")
+            case "server":
+                self._servers[message["key"]] = server_of(message["server"])
+            case "catalog":
+                self._catalogs[message["hash"]] = tuple(message["servers"])
+                self._keep(message["keep"])
+            case "load":
+                self._load(message["adapter"])
+            case "drop":
+                self._adapters.pop(message["adapter"], None)
+                self._forget_routers()
+            case kind:
+                raise ValueError(f"the gateway says {kind!r}, which this process does not know")
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        number, began = message["id"], self._clock()
+        router = self._routers.get((message["catalog"], message["adapter"]))
+        # In a queue of queries that are all nearly too old, one after the other would be answered just too late.
+        needed_s = min(self._usual_s, message["budget_s"] / 2)
+        if router is None or began + needed_s > message["until"]:
+            self._voice.say("no_answer", id=number)
+            return
+        query: Query = query_of(message["query"])
+        try:
+            ranked = router.rank(query, message["limit"])
+            servers = router.rank_servers(query, len(self._servers))
+        except Exception:
+            # One query that a router cannot take must not take the process from all others.
+            logger.exception("the router failed")
+            self._voice.say("no_answer", id=number, failed=True)
+            return
+        took_s = self._clock() - began
+        self._usual_s += (RECENT if self._usual_s else 1) * (took_s - self._usual_s)
+        within = [server for server in servers if query.servers is None or server in query.servers]
+        told = {"tools": told_ranked(ranked), "servers": within[:SERVERS], "policy": router.policy}
+        self._voice.say("answer", id=number, **told)
+
+    def _load(self, folder: str) -> None:
+        if folder not in self._adapters:
+            try:
+                adapter = load_adapter(Path(folder))
+                adapter.encoder(self._encoder)
+            except ConfigurationError as error:
+                self._voice.say("refused", adapter=folder, reason=str(error))
+                return
+            self._adapters[folder] = adapter
+        self._voice.say("loaded", adapter=folder, hash=self._adapters[folder].hash)
+
+    def _keep(self, hashes: Iterable[str]) -> None:
+        self._catalogs = {hashed: self._catalogs[hashed] for hashed in hashes if hashed in self._catalogs}
+        used = {key for keys in self._catalogs.values() for key in keys}
+        self._servers = {key: server for key, server in self._servers.items() if key in used}
+        self._forget_routers()
+
+    def _forget_routers(self) -> None:
+        possible = set(self._pairs())
+        self._routers = {pair: router for pair, router in self._routers.items() if pair in possible}
+
+    def _pairs(self) -> list[Pair]:
+        """Of the newest catalogue first, and the router without an adapter before all with one."""
+        return [(hashed, adapter) for hashed in reversed(self._catalogs) for adapter in (None, *self._adapters)]
+
+    def _wanted(self) -> Pair | None:
+        return next((pair for pair in self._pairs() if pair not in self._routers), None)
+
+    def _build_on(self) -> None:
+        """One piece of what is wanted first."""
+        pair = self._wanted()
+        assert pair is not None
+        if self._building is None or self._building[0] != pair:
+            self._building = (pair, self._build(pair))
+        try:
+            next(self._building[1])
+        except StopIteration as built:
+            self._routers[pair] = built.value
+            self._building = None
+            # What stays for long need not be looked through for garbage in the middle of a query.
+            gc.collect()
+            gc.freeze()
+            self._voice.say("ready", catalog=pair[0], adapter=pair[1])
+
+    def _build(self, pair: Pair) -> Generator[None, None, FusedRouter]:
+        hashed, folder = pair
+        servers = [self._servers[key] for key in self._catalogs[hashed]]
+        adapter = None if folder is None else self._adapters[folder]
+        encoder = self._encoder if adapter is None else adapter.encoder(self._encoder)
+        texts = missing(encoder, self._cache, all_documents(servers))
+        yield
+        while texts:
+            size = PIECE if self._routers else FIRST_PIECE
+            embed(encoder, self._cache, texts[:size])
+            texts = texts[size:]
+            yield
+        return FusedRouter(servers, self._encoder, self._cache, adapter)
+
+
+def main(arguments: Sequence[str]) -> None:
+    name, cache, parent = arguments
+    serve(lambda: _prepared(load_encoder(name)), Path(cache), int(parent))
+
+
+def serve(load: Callable[[], Encoder], cache: Path, parent: int) -> None:
+    """Be the router's process of the gateway with the process id `parent`, on standard input and output.
+
+    `load` makes the encoder, or raises ConfigurationError; `cache` is the file of embeddings.
+    """
+    _end_with(parent)
+    os.nice(NICENESS)
+    # What libraries print must not come between messages.
+    voice = Voice(os.dup(1))
+    os.dup2(2, 1)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    inbox = Inbox()
+    threading.Thread(target=_read, args=(inbox,), daemon=True).start()
+    try:
+        encoder = load()
+        voice.say("hello")
+        Worker(encoder, EmbeddingCache(cache), voice).run(inbox)
+    except ConfigurationError as error:
+        voice.say("unusable", reason=str(error))
+
+
+def _prepared(encoder: Encoder) -> Encoder:
+    import torch
+
+    torch.set_num_threads(1)
+    # The first passes of each shape are slow.
+    for length in (2, 20, 90):
+        encoder.encode(["word " * length])
+    return encoder
+
+
+def _read(inbox: Inbox) -> None:
+    unframed = Unframed()
+    while content := os.read(0, READ_BYTES):
+        for message in unframed.take(content):
+            inbox.put(message)
+    # In the middle of whatever it does: nobody is there to hear of it.
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """The end of the gateway closes our standard input; but a process that is stopped reads nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
