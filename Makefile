@@ -7,18 +7,22 @@ CONFIG ?= examples/mcp.json
 PYTHON ?= $(shell for p in python3.11 python3 python3.14 python3.13 python3.12; do \
 	    "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
 UV     := uv>=0.9
+# Which torch: arguments of pip, none for what PyPI has for this platform. On Linux that comes with 2 GB for NVIDIA cards,
+# which `make serve TORCH='torch --index-url https://download.pytorch.org/whl/cpu'` leaves out.
+TORCH  ?=
+SERVE  := $(if $(LIGHT),.venv/.serve-light,.venv/.serve)
 BIN    := .venv/bin
 
 # Figures of one run go here (ignored by git); bench/README.md keeps the published ones.
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store kill soak attack conformance clean
+.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store bench-judge bench-agent kill soak attack conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: .venv/.serve ## set up, then serve CONFIG on HOST:PORT (default examples/mcp.json on 127.0.0.1:8765)
+serve: $(SERVE) ## set up, then serve CONFIG on HOST:PORT; LIGHT=1 without torch, which then ranks by words alone
 	$(BIN)/toolatlas serve --config '$(CONFIG)' --host '$(HOST)' --port '$(PORT)'
 
 test: check ## set up, then lint, types and all tests
@@ -59,6 +63,12 @@ bench-stubs: .venv/.bench $(OUT) ## all tools of a catalogue as Python stubs: va
 bench-store: .venv/.bench $(OUT) ## what logging costs a call; a million steps written and read; page times
 	$(BIN)/python -m bench store --json $(OUT)/store.json $(ARGS)
 
+bench-agent: .venv/.bench $(OUT) ## the agent loop in four variants: turns and tokens (TOOLATLAS_AGENT_URL, _MODEL for a real model)
+	$(BIN)/python -m bench agent --json $(OUT)/agent.json $(ARGS)
+
+bench-judge: .venv/.bench $(OUT) ## whether rewards tell good runs from defective ones (needs PyPI and npm; minutes to make the runs)
+	$(BIN)/python -m bench judge --json $(OUT)/judge.json $(ARGS)
+
 kill: .venv/.bench ## 20 rounds of 2,000 calls with kill -9, on both databases
 	KILL_ROUNDS=20 KILL_CALLS=2000 $(BIN)/python -m pytest tests/kill -q -s
 
@@ -82,14 +92,21 @@ $(OUT):
 	touch $@
 
 # uv brings uvx, with which most Python servers are started.
-.venv/.serve: .venv/.python pyproject.toml
+.venv/.serve-light: .venv/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . '$(UV)'
 	touch $@
 
+.venv/.serve: .venv/.python pyproject.toml
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet $(TORCH))
+	$(BIN)/python -m pip install --quiet --editable '.[router]' '$(UV)'
+	touch $@
+
 .venv/.test: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable . '$(UV)' --group dev
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet $(TORCH))
+	$(BIN)/python -m pip install --quiet --editable '.[router]' '$(UV)' --group dev
 	touch $@
 
 .venv/.bench: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable . --group bench
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet $(TORCH))
+	$(BIN)/python -m pip install --quiet --editable '.[router]' --group bench
 	touch $@

@@ -22,9 +22,12 @@ BENCHES = {
     "overhead": "latency and processor time that the gateway adds to a call, beside other proxies",
     "cold": "a start with nothing cached: first answer, first search, all listed",
     "search": "how often search_tools finds the tools that a task needs",
+    "routing": "how well and how fast routers find the servers and tools of tasks",
     "stubs": "the Python stubs of all tools of a catalogue: valid, exact, and how long",
     "sandbox": "what a run of code costs, and what it saves against calls one by one",
     "store": "what the log costs those who are served, and how fast a large one is read",
+    "judge": "whether rewards tell good runs from defective ones, and how fast they come",
+    "agent": "turns and tokens of the agent loop in each variant, over published servers",
     "soak": "many agents while servers are killed: no call lost, none mixed up, nothing left behind",
 }
 

@@ -19,6 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from proxy import __version__
 from proxy.broker.client import BrokerSource
 from proxy.catalog.cache import ListingCache
+from proxy.catalog.prior import Prior
 from proxy.dashboard.application import Dashboard, build_dashboard
 from proxy.dashboard.guard import Guard
 from proxy.dashboard.servers import ServerLine
@@ -32,15 +33,26 @@ from proxy.errors import ConfigurationError
 from proxy.gateway import Gateway
 from proxy.hosting.client import HostClient
 from proxy.logbook import Logbook
+from proxy.metatools.delegating import Delegates
+from proxy.metatools.finding import Showing
 from proxy.metatools.interpreters import Interpreters
 from proxy.observing.exporting import Traces
 from proxy.observing.exposition import metrics_route, registry_of
-from proxy.observing.gauges import Readings
+from proxy.observing.gauges import Readings, RouterReading
 from proxy.observing.metrics import MetricsRecorder
 from proxy.observing.requests import TracedRequests
 from proxy.observing.servers import traced
 from proxy.observing.steps import StepSpans
+from proxy.policy.limits import work_limits
+from proxy.policy.making import check_remote, variant_of
+from proxy.policy.probe import may_be_offered
+from proxy.router.adapters import MANIFEST
+from proxy.router.cutting import Certainty
+from proxy.router.encoder import missing_package
+from proxy.router.exploring import Explorer
 from proxy.router.lexical import LexicalRouter
+from proxy.router.process import RouterProcess, worker_command
+from proxy.router.serving import Serving
 from proxy.sandbox.base import Backend, Limits
 from proxy.sandbox.choosing import Wanted, choose
 from proxy.sandbox.image import ensure_image
@@ -82,6 +94,8 @@ class App:
     """None with the sandbox off."""
     logbook: Logbook | None
     """None where nothing is logged."""
+    serving: Serving | None
+    """None where tools are ranked by words alone."""
 
 
 def login_store(settings: Settings, environ: Mapping[str, str]) -> LoginStore:
@@ -143,14 +157,17 @@ def build(
         transport = traced(transport, traces.tracer, may_be_named)
     pins = PinStore(settings.state_dir / "pins")
     listings = ListingCache(settings.cache_dir / "listings")
-    gateway = Gateway(listings, transport, LexicalRouter, pins, roots=not settings.guarded)
+    serving = _serving(settings)
+    serve = None if serving is None else serving.serve
+    gateway = Gateway(listings, transport, LexicalRouter, pins, serve=serve, roots=not settings.guarded)
     interpreters = None if backend is None else Interpreters(backend)
     key = redaction_key(settings.state_dir, environ)
     if recorders is None:
         recorders = (LogRecorder(Redactor(key, settings.redact).text),)
     # The log needs the service for what agents are told first, so its recorder joins the others last.
     recorders = list(recorders)
-    service = Service(settings, gateway, recorders, interpreters)
+    delegates = delegates_of(settings)
+    service = Service(settings, gateway, recorders, interpreters, _showing(settings, key), delegates)
     logbook = None
     if settings.database is not None:
         logbook = Logbook(settings.database, settings, key, gateway, service.introduced)
@@ -175,8 +192,10 @@ def build(
         async with (
             nullcontext() if traces is None else traces.running(),
             nullcontext() if logbook is None else logbook.running(service),
+            nullcontext() if serving is None else serving.process.running(),
             gateway.running(first),
             nullcontext() if interpreters is None else interpreters.running(),
+            nullcontext() if delegates is None else delegates.running(),
             anyio.create_task_group() as background,
         ):
             background.start_soon(_sweep, service.tasks)
@@ -189,7 +208,7 @@ def build(
             background.cancel_scope.cancel()
 
     server, security = endpoint.server(), transport_security(settings)
-    registry = registry_of(_readings(settings, gateway, service, logbook))
+    registry = registry_of(_readings(settings, gateway, service, logbook, serving))
     service.steps.observers.append(MetricsRecorder(registry, service.metatools))
     if traces is not None:
         service.steps.observers.append(StepSpans(traces.tracer))
@@ -199,7 +218,16 @@ def build(
     guard = _guard(tokens, settings, security) if dashboard is None else dashboard.guard
     pages = (metrics_route(registry, guard), *(() if dashboard is None else dashboard.routes))
     http = build_http(gateway, server, tokens, settings, security, life, activity, resource_server, pages)
-    return App(gateway, server, http, tokens, activity, service, interpreters, logbook)
+    return App(gateway, server, http, tokens, activity, service, interpreters, logbook, serving)
+
+
+def _showing(settings: Settings, key: bytes) -> Showing:
+    written = settings.database is not None and settings.log is Level.FULL
+    return Showing(
+        certainty=Certainty(one=settings.sure_one, two=settings.sure_two),
+        explorer=Explorer(settings.explore if written else 0.0, key),
+        prior=Prior(),
+    )
 
 
 def check(settings: Settings, environ: Mapping[str, str]) -> None:
@@ -207,6 +235,28 @@ def check(settings: Settings, environ: Mapping[str, str]) -> None:
     _gate(settings)
     load(settings.config, environ)
     limits_of(settings.sandbox_limits)
+    delegates_of(settings)
+    _serving(settings)
+
+
+def delegates_of(settings: Settings) -> Delegates | None:
+    """Whoever works the tasks that agents delegate; None where no model was named, or the one that was is not known to
+    be able to.
+
+    Raises:
+        ConfigurationError: The model, the variant or a limit cannot be meant.
+    """
+    variant, limits = variant_of(settings.agent_variant), work_limits(settings.agent_limits)
+    if settings.agent is None:
+        return None
+    check_remote(settings.agent)
+    if not may_be_offered(settings.state_dir, settings.agent.identity):
+        logger.warning(
+            "delegate_task is not offered: the model %s has not passed its probe; `toolatlas doctor` tries it",
+            settings.agent.identity,
+        )
+        return None
+    return Delegates(settings.agent, variant, limits)
 
 
 def _gate(settings: Settings) -> tuple[TokenStore, ResourceServer | None]:
@@ -239,7 +289,25 @@ def _guard(tokens: TokenStore, settings: Settings, security: TransportSecuritySe
     return Guard(tokens, sessions, security, open_to_all=settings.open_pages, secure=False)
 
 
-def _readings(settings: Settings, gateway: Gateway, service: Service, logbook: Logbook | None) -> Readings:
+def _serving(settings: Settings) -> Serving | None:
+    """Raises ConfigurationError where a package is missing that was asked for, or the adapter is none."""
+    adapter = settings.router_adapter
+    if adapter is not None and not (adapter / MANIFEST).is_file():
+        raise ConfigurationError(f"--router-adapter names {adapter}, where there is no {MANIFEST} of an adapter")
+    if settings.router == "lexical":
+        return None
+    if (problem := missing_package(settings.router_model)) is not None:
+        if settings.router == "fused":
+            raise ConfigurationError(problem)
+        logger.info("searches go by words alone: %s", problem)
+        return None
+    process = RouterProcess(worker_command(settings.router_model, settings.cache_dir / "embeddings.db"))
+    return Serving(process, settings.router_budget_ms / 1000, adapter)
+
+
+def _readings(
+    settings: Settings, gateway: Gateway, service: Service, logbook: Logbook | None, serving: Serving | None
+) -> Readings:
     def phases() -> Mapping[str, int]:
         counts = Counter(gateway.pool.state(name).phase for name in gateway.pool.configs)
         return {phase.value: counts[phase] for phase in Phase}
@@ -251,6 +319,14 @@ def _readings(settings: Settings, gateway: Gateway, service: Service, logbook: L
         tools=lambda: len(gateway.catalog.tools),
         tasks=lambda: len(service.tasks.running),
         log=None if logbook is None else lambda: logbook.recorder.counts,
+        router=None if serving is None else lambda: _reading(serving),
+    )
+
+
+def _reading(serving: Serving) -> RouterReading:
+    health = serving.process.health
+    return RouterReading(
+        ready=health.ready, starts=health.starts, shadows=serving.shadows, shadows_lost=serving.shadows_lost
     )
 
 

@@ -13,6 +13,7 @@ import typer
 
 from proxy import __version__
 from proxy.commands import (
+    agent,
     broker,
     connect,
     doctor,
@@ -44,7 +45,7 @@ def build() -> typer.Typer:
     app.callback()(_options)
     for module in (
         *(serve, stdio, servers, tools, importing, token, episodes, stats, migrate),
-        *(sandbox, broker, host, doctor),
+        *(sandbox, broker, host, agent, doctor),
     ):
         module.register(app)
     connect.register(app, count_tokens)

@@ -11,6 +11,7 @@ GatewayError
 │   └── ProtocolFault      it answered with a JSON-RPC error, or with something that is not MCP
 ├── SandboxError           the interpreter for run_python failed, or there is none; not the code in it
 │   └── SandboxBusy        all are in use now
+├── ModelError             the model that works tasks cannot be asked, or answers nothing that can be read
 └── ConfigurationError     the gateway's owner has to change a file or a flag
 """
 
@@ -98,6 +99,12 @@ class SandboxError(GatewayError):
 
 class SandboxBusy(SandboxError):
     """All interpreters are in use; whatever the task has is still there."""
+
+
+class ModelError(GatewayError):
+    """The model that works tasks failed; the text says where it was asked and what it said."""
+
+    outcome = Outcome.SERVER_DOWN
 
 
 class ConfigurationError(GatewayError):

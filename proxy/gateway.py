@@ -22,7 +22,7 @@ from proxy.catalog.records import Listing, ToolRecord
 from proxy.catalog.text import one_line
 from proxy.errors import ConfigurationError, UnknownName
 from proxy.router.base import RouterFactory
-from proxy.router.current import Built, CurrentRouter
+from proxy.router.current import Built, CurrentRouter, Serve, in_process
 from proxy.servers.config import ServerConfig
 from proxy.servers.configfile import Configuration
 from proxy.servers.permission import Permissions, least_level, level_of
@@ -55,6 +55,7 @@ class Gateway:
         router: RouterFactory,
         pins: PinStore,
         *,
+        serve: Serve | None = None,
         roots: bool = True,
     ) -> None:
         self._cache = cache
@@ -63,7 +64,9 @@ class Gateway:
         """As the configuration has them; the pool's cannot be used while they are withheld."""
         self._similar: frozenset[str] = frozenset()
         """Names that can be taken for others, as far as they were reported."""
-        self._router = CurrentRouter(router)
+        self._router = CurrentRouter(router, serve or in_process)
+        self._prepares = serve is not None
+        """A process has much to do for a new catalogue: not only once somebody searches it."""
         self._listings: dict[str, tuple[str, Listing]] = {}
         """Configured name -> (server identity, its last listing)."""
         self._digests: dict[str, tuple[Listing, str]] = {}
@@ -190,7 +193,8 @@ class Gateway:
             self._take_listing(config, replace(listing, asks=True))
 
     async def _look_around(self) -> None:
-        """Take over what another process accepts, and report names that look like others, a moment after it happens."""
+        """Take over what another process accepts, report names that look like others, and have a router made for a
+        catalogue that stays, a moment after it happens."""
         looked_at: Catalog | None = None
         while True:
             if await anyio.to_thread.run_sync(self._reviewer.pins_changed):
@@ -202,6 +206,8 @@ class Gateway:
                     if lookalike.text not in self._similar:
                         logger.warning("%s", lookalike.text)
                 self._similar = frozenset(lookalike.text for lookalike in similar)
+            elif self._prepares:
+                self._router.prepare(self.catalog)
             await anyio.sleep(LOOK_S)
 
     async def _recheck(self) -> None:

@@ -9,11 +9,13 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import anyio
 
 from proxy import __version__
 from proxy.catalog.catalog import Catalog
+from proxy.catalog.prior import Prior
 from proxy.endpoint.search_mode import SearchMode
 from proxy.gateway import Gateway
 from proxy.service import Service
@@ -25,9 +27,16 @@ from proxy.store.recorder import EndReason
 from proxy.store.recording import StoreRecorder
 from proxy.store.retention import prune
 from proxy.store.snapshots import CatalogView
+from proxy.store.uses import uses
 
 logger = logging.getLogger("toolatlas.log")
 
+USES_DAYS = 30
+"""Whose uses settle the order in which servers are introduced."""
+USES_S = 24 * 3600.0
+"""How often that is settled anew: with every change, what agents' models had cached of the introduction is lost."""
+FIRST_USES_S = 0.5
+"""How long a start waits for it: who starts the gateway reads the introduction first."""
 LOOK_S = 2.0
 """How often to look for what was to be deleted, and for tasks that nothing came for."""
 PRUNE_S = 3600.0
@@ -67,6 +76,10 @@ class Logbook:
         try:
             async with self.recorder.running(), anyio.create_task_group() as background:
                 background.start_soon(self._follow_deletions, service)
+                learned = anyio.Event()
+                background.start_soon(self._follow_uses, service.prior, learned)
+                with anyio.move_on_after(FIRST_USES_S):
+                    await learned.wait()
                 if self._retention_days is not None:
                     background.start_soon(self._prune, self._retention_days)
                 try:
@@ -95,6 +108,16 @@ class Logbook:
                 # The database is away; the writer says so, and serving goes on.
                 logger.debug("deletions cannot be read: %s", error)
             await anyio.sleep(LOOK_S)
+
+    async def _follow_uses(self, prior: Prior, learned: anyio.Event) -> None:
+        while True:
+            try:
+                prior.learn(await uses(self.database, datetime.now(UTC) - timedelta(days=USES_DAYS)))
+            except Exception as error:
+                # Of a new log there are no tables yet. Servers stay in the order that they had.
+                logger.debug("uses of servers cannot be read: %s", error)
+            learned.set()
+            await anyio.sleep(USES_S)
 
     async def _prune(self, days: int) -> None:
         while True:

@@ -6,12 +6,14 @@ A part of the composition: app.py makes one for a gateway and hands it on. Below
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp.server import ServerRequestContext
 
 from proxy.catalog.arguments import ArgumentChecker
 from proxy.catalog.catalog import Catalog
+from proxy.catalog.prior import Prior
 from proxy.catalog.shapes import Shapes
 from proxy.endpoint.authentication import agent_servers
 from proxy.endpoint.http import asked_mode, asked_server
@@ -24,7 +26,8 @@ from proxy.metatools.attachments import Attachments
 from proxy.metatools.base import MetaTool
 from proxy.metatools.calling import Answers, ToolCaller
 from proxy.metatools.code_calls import Means
-from proxy.metatools.finding import ListServers, ListTools, SearchTools
+from proxy.metatools.delegating import Delegates, DelegateTask
+from proxy.metatools.finding import ListServers, ListTools, SearchTools, Showing
 from proxy.metatools.interpreters import Interpreters
 from proxy.metatools.pages import PageStore
 from proxy.metatools.running import RunPython
@@ -50,10 +53,15 @@ class Service:
         gateway: Gateway,
         recorders: Sequence[Recorder],
         interpreters: Interpreters | None,
+        showing: Showing,
+        delegates: Delegates | None = None,
     ) -> None:
         self._settings = settings
         self._gateway = gateway
         self._interpreters = interpreters
+        # A further definition takes the room of the names: all together have to stay below 750 tokens.
+        self._showing = showing if delegates is None else replace(showing, names_bytes=0)
+        self._delegates = delegates
         self._limits = limits_of(settings.sandbox_limits)
         self._pages = PageStore(settings.page_memory_bytes)
         self._attachments = Attachments(settings.page_memory_bytes)
@@ -76,6 +84,11 @@ class Service:
         return seen.direct if (asked_mode(request) or self._settings.mode) == "direct" else seen.search
 
     @property
+    def prior(self) -> Prior:
+        """In which order servers are introduced."""
+        return self._showing.prior
+
+    @property
     def metatools(self) -> frozenset[str]:
         """Names of the tools of the gateway itself."""
         return self._sights.of(None).search.names
@@ -87,7 +100,7 @@ class Service:
     def _modes(self, sight: Sight) -> Modes:
         settings, answers = self._settings, Answers(sight, self.shapes, self._settings.log)
         metatools = (
-            SearchTools(sight, settings.search_wait_s),
+            SearchTools(sight, self._showing, settings.search_wait_s),
             ListServers(sight),
             ListTools(sight),
             DescribeTools(sight, answers, settings.search_wait_s),
@@ -96,10 +109,20 @@ class Service:
             ReadResult(self._pages, self._attachments, page_length=settings.result_limit * 4 // 5),
             FinishTask(self.tasks),
         )
+        search = self._search(sight, metatools)
+        if self._delegates is not None:
+            # The model works through what the agent sees, without the way to delegate once more.
+            delegate = DelegateTask(search, self._delegates, self.steps, self.tasks)
+            search = self._search(sight, (*metatools[:-1], delegate, metatools[-1]))
         return Modes(
             sight=sight,
-            search=SearchMode(sight, metatools, self._checker, self._pages, settings.result_limit),
+            search=search,
             direct=DirectMode(sight, self.calls, settings.search_wait_s),
+        )
+
+    def _search(self, sight: Sight, metatools: Sequence[MetaTool]) -> SearchMode:
+        return SearchMode(
+            sight, metatools, self._checker, self._pages, self._settings.result_limit, self._showing.prior
         )
 
     def _code(self, sight: Sight, answers: Answers) -> tuple[MetaTool, ...]:

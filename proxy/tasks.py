@@ -1,4 +1,4 @@
-"""What an agent is trying to get done now: owner of revealed tools and kept results, and of one episode in the log.
+"""What an agent is trying to get done now: owner of what it found, of kept results, and of one episode in the log.
 
 Between endpoint/, which finds the task of a request, and metatools/, which work within it.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,6 +21,36 @@ MOST_IMPLIED = 200
 """Calls of one implied task: under steady traffic it would never end, and its episode could not be read."""
 
 
+MOST_SEARCHED = 8
+"""Searches of a task that its next one takes into account."""
+SEARCH_CHARS = 1_000
+MOST_KNOWN = 200
+"""Tools of a task that its next search takes into account."""
+
+
+@dataclass(slots=True)
+class Trail:
+    """What a task has searched, been shown and called so far, the latest of it, oldest first. Written names of tools.
+    It is no log: it is kept of tasks that are logged nowhere, too, and goes with them."""
+
+    searched: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_SEARCHED))
+    revealed: dict[str, None] = field(default_factory=dict[str, None])
+    """Found by a search, or read the definition of; lists of all tools of a server say nothing of what was sought."""
+    called: dict[str, None] = field(default_factory=dict[str, None])
+    """Successfully."""
+
+    def search(self, text: str, shown: Iterable[str]) -> None:
+        self.searched.append(text[:SEARCH_CHARS])
+        self.reveal(shown)
+
+    def reveal(self, tools: Iterable[str]) -> None:
+        for tool in tools:
+            _note(self.revealed, tool)
+
+    def call(self, tool: str) -> None:
+        _note(self.called, tool)
+
+
 @dataclass(slots=True)
 class Task:
     """Bound to the credential that began it; `last_used` in seconds of the store's clock."""
@@ -29,8 +59,7 @@ class Task:
     agent: str
     last_used: float
     episode: Episode
-    revealed: set[str] = field(default_factory=set[str])
-    """Written names of the tools whose definition the agent has been given."""
+    trail: Trail = field(default_factory=Trail)
     level: Level = Level.FULL
     """The most that may still be written of it. Once a server that is not logged in full was called, what it answered
     may turn up anywhere: in code's variables, in arguments for another server, in the answer."""
@@ -201,3 +230,10 @@ class TaskStore:
         task.last_used = self._clock()
         self._tasks.move_to_end(task.id)
         return task
+
+
+def _note(known: dict[str, None], tool: str) -> None:
+    known.pop(tool, None)
+    known[tool] = None
+    if len(known) > MOST_KNOWN:
+        del known[next(iter(known))]

@@ -17,8 +17,11 @@ def anyio_backend() -> str:
 
 
 def pytest_configure() -> None:
-    """Gateways that tests start as processes run no code, unless a test wants that: it would start containers."""
+    """Gateways that tests start as processes run no code, unless a test wants that: it would start containers. They
+    rank by words alone: a model takes seconds to load. They leave no order to chance."""
     os.environ["TOOLATLAS_SANDBOX"] = "off"
+    os.environ["TOOLATLAS_EXPLORE"] = "0"
+    os.environ["TOOLATLAS_ROUTER"] = "lexical"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -59,9 +59,10 @@ def start_gateway(
     servers: Mapping[str, Mapping[str, object]],
     known: Mapping[str, Listing] | None = None,
     sandbox: str = "off",
+    environ: Mapping[str, str] | None = None,
 ) -> Program:
     """Starts it with its own state and cache in `folder`; `known` are the listings it has from an earlier run."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
     cache = folder / "cache"
@@ -69,12 +70,12 @@ def start_gateway(
     for server in load(config, os.environ).servers:
         if known and server.name in known:
             store.store(server.identity, known[server.name])
-    return start_configured(config, folder, {"TOOLATLAS_CACHE_DIR": str(cache)}, sandbox)
+    return start_configured(config, folder, {"TOOLATLAS_CACHE_DIR": str(cache), **(environ or {})}, sandbox)
 
 
 def start_configured(config: Path, folder: Path, environ: Mapping[str, str], sandbox: str = "off") -> Program:
-    """Starts it on an existing configuration file, with its state and its log in `folder`; without a sandbox, whose
-    containers would take part in what is measured."""
+    """Starts it on an existing configuration file, with its state and its log in `folder`; without a sandbox and a
+    router's process, which would take part in what is measured."""
     if importlib.util.find_spec("proxy.cli") is None:
         raise Missing("this checkout has no proxy/cli.py, so there is no gateway to start")
     port = free_port()
@@ -83,5 +84,5 @@ def start_configured(config: Path, folder: Path, environ: Mapping[str, str], san
         [*serve, "--host", "127.0.0.1", "--port", str(port)],
         port,
         folder / "gateway.log",
-        {"TOOLATLAS_STATE_DIR": str(folder / "state"), **environ},
+        {"TOOLATLAS_STATE_DIR": str(folder / "state"), "TOOLATLAS_ROUTER": "lexical", **environ},
     )

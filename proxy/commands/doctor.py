@@ -17,20 +17,24 @@ from proxy.app import App
 from proxy.catalog.lookalikes import lookalikes
 from proxy.catalog.text import one_line
 from proxy.commands.accepting import known
+from proxy.commands.agent import EndpointOption, ModelOption, model_settings
 from proxy.commands.database_option import DatabaseOption, with_database
 from proxy.commands.local import emit, settings_for, with_gateway
-from proxy.commands.serve import IssuerOption, JwksOption
+from proxy.commands.probing import probed
+from proxy.commands.serve import IssuerOption, JwksOption, RouterModelOption, RouterOption
 from proxy.commands.servers import ConfigOption, JsonOption
 from proxy.endpoint.issuer import Issuer
 from proxy.endpoint.running import Registry
 from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError, GatewayError
+from proxy.policy.probe import keep
+from proxy.router.encoder import DEFAULT_ENCODER, missing_package
 from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.configfile import Configuration, load
 from proxy.servers.pins import PinStore
 from proxy.servers.process import child_environment
 from proxy.servers.review import Reviewer, findings
-from proxy.settings import Folders, OAuth, Settings
+from proxy.settings import Folders, OAuth, Settings, check_router
 from proxy.store.database import Database, read_url, sqlite_path
 from proxy.store.tables import EpisodeRow
 
@@ -55,11 +59,18 @@ def doctor(
     oauth_issuer: IssuerOption = None,
     oauth_jwks_url: JwksOption = None,
     database: DatabaseOption = None,
+    router: RouterOption = "auto",
+    router_model: RouterModelOption = DEFAULT_ENCODER,
+    agent_model: ModelOption = None,
+    agent_url: EndpointOption = None,
 ) -> None:
-    """Check Python, folders, configuration, log, commands, issuers and every server. Exit code 1 when something is
-    wrong."""
+    """Check Python, folders, configuration, log, router, commands, issuers and every server. Exit code 1 when something
+    is wrong."""
     settings = settings_for(config)
-    findings = [*_find(settings), _log(database), *_issuers(tuple(oauth_issuer or ()), oauth_jwks_url)]
+    findings = [
+        *(*_find(settings), _log(database), *_issuers(tuple(oauth_issuer or ()), oauth_jwks_url)),
+        *(_router(router, router_model), *_agent(settings, agent_model, agent_url)),
+    ]
     console = Console()
 
     def show() -> None:
@@ -154,6 +165,36 @@ def _issuers(urls: tuple[str, ...], jwks_url: str | None) -> Iterator[Finding]:
             yield Finding(f"issuer {url}", True, f"{anyio.run(Issuer(url, jwks_url).check)} keys")
         except GatewayError as error:
             yield Finding(f"issuer {url}", False, str(error), "until then only static tokens work")
+
+
+def _router(router: str, model: str) -> Finding:
+    if check_router(router) == "lexical":
+        return Finding("router", True, "by words alone, as it is set")
+    if (problem := missing_package(model)) is None:
+        return Finding("router", True, f"by words and the encoder {model}")
+    return Finding("router", router == "auto", f"by words alone: {problem}")
+
+
+def _agent(settings: Settings, model: str | None, url: str | None) -> Iterator[Finding]:
+    """Whether the model can work tasks. What was found is kept: the gateway offers delegate_task only to agents of a
+    model that passed."""
+    chosen = model_settings(model, url)
+    if chosen is None:
+        return
+    name = f"agent {chosen.identity}"
+    try:
+        found = anyio.run(probed, chosen)
+        keep(settings.state_dir, found)
+    except GatewayError as error:
+        yield Finding(name, False, str(error), "until then delegate_task is not offered")
+        return
+    done = sum(each.passed for each in found.tried)
+    if found.passed:
+        yield Finding(name, True, f"it worked all {done} probe tasks, so delegate_task is offered")
+        return
+    lacks = "; ".join(f"task {place}: {each.lacks}" for place, each in enumerate(found.tried, 1) if not each.passed)
+    detail = f"it worked {done} of {len(found.tried)} probe tasks ({lacks})"
+    yield Finding(name, False, detail, "delegate_task is not offered; name a more capable model")
 
 
 def _try(settings: Settings, name: str) -> Finding:

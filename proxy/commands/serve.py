@@ -21,21 +21,26 @@ from uvicorn.lifespan.on import LifespanOn
 
 from proxy import __version__
 from proxy.app import App, build, check, choose_backend
+from proxy.commands.agent import EndpointOption, LimitOption, ModelOption, VariantOption, model_settings
 from proxy.endpoint.draining import Draining
 from proxy.endpoint.running import GatewayRecord, Registry
 from proxy.errors import ConfigurationError
 from proxy.observing.exporting import configured
+from proxy.router.encoder import DEFAULT_ENCODER
 from proxy.settings import (
     DEFAULT_PORT,
     Folders,
     OAuth,
     Settings,
+    check_explore,
     check_level,
     check_mode,
     check_peers,
     check_public_url,
     check_replica,
+    check_router,
     check_sandbox,
+    check_sure,
 )
 
 logger = logging.getLogger("toolatlas.serve")
@@ -46,6 +51,15 @@ IssuerOption = Annotated[
     list[str] | None,
     typer.Option(
         "--oauth-issuer", envvar="TOOLATLAS_OAUTH_ISSUER", help="Take access tokens of this authorization server."
+    ),
+]
+RouterOption = Annotated[
+    str, typer.Option(envvar="TOOLATLAS_ROUTER", help="What ranks tools for searches: auto, lexical or fused.")
+]
+RouterModelOption = Annotated[
+    str,
+    typer.Option(
+        envvar="TOOLATLAS_ROUTER_MODEL", metavar="NAME_OR_PATH", help="Encoder: a package, a folder or a hub's name."
     ),
 ]
 JwksOption = Annotated[
@@ -78,6 +92,17 @@ def serve(
     oauth_jwks_url: JwksOption = None,
     max_request_bytes: Annotated[int, typer.Option(help="Largest request accepted.")] = 4 * 1024 * 1024,
     result_limit: Annotated[int, typer.Option(help="Bytes of a result shown at once.")] = 10_000,
+    router: RouterOption = "auto",
+    router_model: RouterModelOption = DEFAULT_ENCODER,
+    router_budget_ms: Annotated[
+        int,
+        typer.Option(
+            min=1, envvar="TOOLATLAS_ROUTER_BUDGET_MS", help="How long a search waits before it goes by words alone."
+        ),
+    ] = 150,
+    router_adapter: Annotated[
+        Path | None, typer.Option(envvar="TOOLATLAS_ROUTER_ADAPTER", help="Folder of an adapter of the router.")
+    ] = None,
     sandbox: Annotated[
         str, typer.Option(envvar="TOOLATLAS_SANDBOX", help="Where agents' code runs: auto, docker, embedded or off.")
     ] = "auto",
@@ -104,6 +129,20 @@ def serve(
         int | None,
         typer.Option(min=1, envvar="TOOLATLAS_RETENTION_DAYS", help="Delete logged episodes after this many days."),
     ] = None,
+    explore: Annotated[
+        float,
+        typer.Option(envvar="TOOLATLAS_EXPLORE", help="Share of searches of which two neighbours are swapped."),
+    ] = 0.02,
+    sure_one: Annotated[
+        float, typer.Option(envvar="TOOLATLAS_SURE_ONE", help="Entropy up to which one tool is shown, in nats.")
+    ] = 0.4,
+    sure_two: Annotated[
+        float, typer.Option(envvar="TOOLATLAS_SURE_TWO", help="Entropy up to which two are shown, in nats.")
+    ] = 1.0,
+    agent_model: ModelOption = None,
+    agent_url: EndpointOption = None,
+    agent_variant: VariantOption = "tools",
+    agent_limit: LimitOption = None,
     broker: Annotated[
         Path | None,
         typer.Option(envvar="TOOLATLAS_BROKER", help="Socket of `toolatlas broker`, in place of the Docker engine's."),
@@ -145,12 +184,22 @@ def serve(
         cache_dir=folders.cache_dir,
         max_request_bytes=max_request_bytes,
         result_limit=result_limit,
+        router=check_router(router),
+        router_model=router_model,
+        router_budget_ms=router_budget_ms,
+        router_adapter=None if router_adapter is None else router_adapter.expanduser().resolve(),
         sandbox=check_sandbox(sandbox),
         sandbox_limits=tuple(sandbox_limit or ()),
         database=_database(database, folders),
         log=check_level(log),
         redact=tuple(redact or ()),
         retention_days=retention_days,
+        explore=check_explore(explore),
+        sure_one=sure_one,
+        sure_two=check_sure(sure_one, sure_two),
+        agent=model_settings(agent_model, agent_url),
+        agent_variant=agent_variant,
+        agent_limits=tuple(agent_limit or ()),
         broker=broker,
         servers_host=servers_host,
         replica=check_replica(replica),

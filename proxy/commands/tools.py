@@ -48,6 +48,7 @@ def search(
 
     async def work(app: App) -> list[dict[str, Any]]:
         built = await app.gateway.router(FIRST_LISTING_S)
+        ranking = await built.ranker.rank(Query(query), limit)
         return [
             {
                 "tool": found.tool,
@@ -55,7 +56,7 @@ def search(
                 "signature": signature(built.catalog.tools[found.tool]),
                 "purpose": first_sentence(built.catalog.tools[found.tool].description, 140),
             }
-            for found in built.router.rank(Query(query), limit)
+            for found in ranking.tools
         ]
 
     found = with_gateway(config, work)

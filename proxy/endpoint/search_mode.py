@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from proxy.catalog.arguments import ArgumentChecker, understand
+from proxy.catalog.prior import Prior
 from proxy.catalog.purpose import index_lines
 from proxy.catalog.records import ToolRecord
 from proxy.catalog.schema_reader import mapping
@@ -37,6 +38,7 @@ class SearchMode(ManyServers):
         checker: ArgumentChecker,
         pages: PageStore,
         result_limit: int,
+        prior: Prior,
     ) -> None:
         super().__init__(gateway)
         self._metatools = {metatool.name: metatool for metatool in metatools}
@@ -45,6 +47,7 @@ class SearchMode(ManyServers):
         self._checker = checker
         self._pages = pages
         self._result_limit = result_limit
+        self._prior = prior
 
     @property
     def names(self) -> frozenset[str]:
@@ -59,7 +62,7 @@ class SearchMode(ManyServers):
 
     def introduction(self) -> str:
         """What agents are told first."""
-        servers = self._gateway.catalog.servers
+        servers = self._prior.order(self._gateway.catalog.servers)
         code = " or run_python(code)" if "run_python" in self._metatools else ""
         head = (
             f"Tools of {len(servers)} MCP servers, hidden to save context. Before saying you cannot do something: "

@@ -78,7 +78,7 @@ class CodeCalls:
         self._means = means
         self._task = request.task
         self._agent = request.caller
-        self._origin = _origin_in_code(request.caller.origin, request.task.id, self._ask_agent)
+        self._origin = origin_within(request.caller.origin, request.task.id, self._ask_agent)
         self._progress = _Progress(request.caller)
         self._turns = anyio.Semaphore(means.limits.parallel)
         self._scopes: dict[int, anyio.CancelScope] = {}
@@ -225,7 +225,6 @@ class CodeCalls:
 
     async def _describe(self, name: str) -> str:
         tool = await self._means.gateway.tool(name, self._means.wait_s)
-        self._task.revealed.add(tool.written)
         self._agent.target.revealed.append(Revealed(tool=tool.written, how="definition"))
         return f"# {tool.written}{mark(tool, self._means.gateway)}\n{self._means.answers.described(tool)}"
 
@@ -268,9 +267,10 @@ class _Progress:
         await self.say(f"{tool}: {one_line(message, 200) if message else counted}")
 
 
-def _origin_in_code(origin: Origin, task_id: str, ask: Ask) -> Origin:
-    """The agent as servers can address it from within a run. A question cannot be the answer of a call there, so it is
-    put in mid-call in either era; in that without sessions the endpoint lets the run wait for the reply."""
+def origin_within(origin: Origin, task_id: str, ask: Ask) -> Origin:
+    """The agent as servers can address it from within a run, or within a task that it delegated. A question cannot be
+    the answer of a call there, so it is put in mid-call in either era; in that without sessions the endpoint lets the
+    run wait for the reply."""
     if not origin.modern:
         return replace(origin, ask=ask)
 

@@ -2,44 +2,68 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from proxy.catalog.prior import Prior
 from proxy.catalog.purpose import names_line
 from proxy.catalog.records import ToolRecord
 from proxy.catalog.stubs import signature
 from proxy.catalog.text import first_sentence, one_line
 from proxy.errors import InvalidArguments
 from proxy.metatools.base import INTEGER, STRING, Request, Target, definition, text_result
-from proxy.router.base import Query
+from proxy.router.base import History, Query
+from proxy.router.cutting import Certainty, Cut, cut
+from proxy.router.exploring import Explorer, Ordered
+from proxy.router.history import remembering
 from proxy.servers.permission import least_level
 from proxy.servers.supervisor import Phase
 from proxy.sight import Sight
 from proxy.store.recorder import Decision, Level, Revealed
+from proxy.tasks import Task
 
 SERVERS_PER_PAGE = 50
 TOOLS_PER_PAGE = 60
 CHANGED = "[changed]"
 DEFAULT_FOUND, MAX_FOUND = 5, 20
+SURE = f" limit={DEFAULT_FOUND} shows more."
+UNSURE = " Not sure which fits."
+BEST_SERVERS = 5
+"""Named below the tools of a router that is not sure."""
 CANDIDATES = 32
 """How far down a ranking is logged, beyond what is shown."""
 NAMES_BYTES = 480
-"""Room for server names in search_tools' description, since some clients drop `instructions`."""
+"""Of server names in search_tools' description, since some clients drop `instructions`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showing:
+    """How it is decided what agents are shown, and in which order."""
+
+    certainty: Certainty
+    explorer: Explorer
+    prior: Prior
+    names_bytes: int = NAMES_BYTES
+    """Room for server names in search_tools' description."""
 
 
 class SearchTools:
     name = "search_tools"
 
-    def __init__(self, gateway: Sight, wait_s: float) -> None:
+    def __init__(self, gateway: Sight, showing: Showing, wait_s: float) -> None:
         self._gateway = gateway
+        self._showing = showing
         self._wait_s = wait_s
 
     def definition(self) -> dict[str, Any]:
-        names = names_line(self._gateway.catalog.servers, NAMES_BYTES)
+        room, servers = self._showing.names_bytes, self._showing.prior.order(self._gateway.catalog.servers)
+        names = f" Servers: {names_line(servers, room)}" if room else ""
         return definition(
             self.name,
-            f"Find tools by purpose; task: the user's own words. Servers: {names}",
+            f"Find tools by purpose; task: the user's own words.{names}",
             {
                 "query": STRING,
                 "task": STRING,
@@ -51,39 +75,79 @@ class SearchTools:
 
     async def run(self, request: Request) -> dict[str, Any]:
         arguments = request.arguments
-        query, limit = str(arguments["query"]), max(1, min(MAX_FOUND, int(arguments.get("limit", DEFAULT_FOUND))))
+        query = str(arguments["query"])
         if not query.strip():
             raise InvalidArguments("query: say in a few words what you want to do")
+        asked = max(1, min(MAX_FOUND, int(arguments["limit"]))) if "limit" in arguments else None
         built = await self._gateway.router(self._wait_s)
         wanted = arguments.get("servers")
         within = frozenset(built.catalog.server(name).written for name in wanted) if wanted else None
-        task, began = arguments.get("task"), time.perf_counter()
-        ranked = built.router.rank(Query(query, task, within), CANDIDATES)
+        task, history, began = arguments.get("task"), _history(request.task), time.perf_counter()
+        ranking = await built.ranker.rank(
+            Query(query, task, within, history=history, episode=request.task.id), CANDIDATES
+        )
         duration_ms = (time.perf_counter() - began) * 1000
         # The router may be of a moment ago; what has been refused or changed since must not be shown.
         tools = self._gateway.catalog.tools
-        shown = [found.tool for found in ranked[:limit] if found.tool in tools]
+        candidates = remembering(
+            [found for found in ranking.tools if found.tool in tools and math.isfinite(found.score)], history
+        )
+        scores = [found.score for found in candidates]
+        decided = cut(scores, ranking.policy, query, asked, DEFAULT_FOUND, self._showing.certainty)
+        ordered = self._order([found.tool for found in candidates[: decided.count]], request)
         target = request.caller.target
-        target.revealed.extend(Revealed(tool=tool, how="signature") for tool in shown)
+        target.revealed.extend(Revealed(tool=tool, how="signature") for tool in ordered.tools)
         target.decision = Decision(
-            policy=built.router.policy,
+            policy=ranking.policy,
+            adapter=ranking.adapter,
             query=query,
             task=task,
             servers=None if within is None else tuple(sorted(within)),
-            candidates=tuple((found.tool, found.score) for found in ranked),
-            shown=tuple(shown),
+            candidates=tuple((found.tool, found.score) for found in candidates),
+            shown=ordered.tools,
+            propensities=ordered.propensities,
+            degraded=ranking.degraded,
+            asked=asked,
+            entropy=decided.entropy,
+            sure=decided.sure,
+            explored=ordered.explored,
             duration_ms=duration_ms,
         )
-        lines = [_found(tools[tool], self._gateway) for tool in shown]
+        lines = [_found(tools[tool], self._gateway) for tool in ordered.tools]
         notes: list[str] = []
+        if ranking.degraded is not None:
+            notes.append(f"The router is {ranking.degraded}; this ranking is {ranking.policy}.")
         seen = frozenset(server.name for server in self._gateway.catalog.servers)
+        written = frozenset(server.written for server in self._gateway.catalog.servers)
         if starting := self._gateway.pool.first_listings & seen:
             notes.append(f"{len(starting)} of {len(seen)} servers still starting; search again later.")
         if not lines:
             notes.append("Nothing found. Try other words, or list_servers() and list_tools(server).")
         else:
-            lines.append('Next: describe_tools(["..."]), then call_tool.')
+            best = [name for name in ranking.servers if name in written][:BEST_SERVERS]
+            if not decided.sure and len(best) > 1:
+                # A task of several steps may need servers whose tools are not among the first.
+                lines.append(f"Servers that fit best: {', '.join(best)}")
+            lines.append(f'Next: describe_tools(["..."]), then call_tool.{_certainty(decided, asked, len(candidates))}')
         return text_result("\n".join([*notes, *lines]))
+
+    def _order(self, best: Sequence[str], request: Request) -> Ordered:
+        """What is not written down teaches nothing, so nothing is left to chance there."""
+        if request.task.level is not Level.FULL:
+            return Ordered(tuple(best), None, explored=False)
+        return self._showing.explorer.order(best, request.caller.step_id)
+
+
+def _certainty(decided: Cut, asked: int | None, candidates: int) -> str:
+    """How sure the router is of what is shown, where that is of use."""
+    if decided.sure:
+        return SURE if asked is None and decided.count < candidates else ""
+    return UNSURE if decided.count > 1 else ""
+
+
+def _history(task: Task) -> History:
+    trail = task.trail
+    return History(searched=tuple(trail.searched), revealed=tuple(trail.revealed), called=tuple(trail.called))
 
 
 class ListServers:

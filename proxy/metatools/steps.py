@@ -15,7 +15,7 @@ from proxy.gateway import Gateway
 from proxy.metatools.base import Target
 from proxy.metatools.unreached import level_of_unreached
 from proxy.store.recorder import Call, Ending, Level, Outcome, Recorder, Step
-from proxy.tasks import Task
+from proxy.tasks import Task, Trail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class Steps:
         """Count and time steps and keep no contents. Of steps that are written nowhere they get an outline."""
 
     def record(self, task: Task, call: Finished) -> None:
+        _follow(task.trail, call)
         level = Level.least((self._level, call.target.level, task.level, self._unreached(call)))
         if level is Level.OFF and not self.observers:
             return
@@ -88,6 +89,16 @@ class Steps:
         if call.target.call is not None:
             return Level.FULL
         return level_of_unreached(self._gateway, call.mode, call.name, call.arguments, call.server, astray=call.astray)
+
+
+def _follow(trail: Trail, call: Finished) -> None:
+    """What the next search of the task is ranked with."""
+    target = call.target
+    if target.decision is not None:
+        trail.search(target.decision.query, target.decision.shown)
+    trail.reveal(shown.tool for shown in target.revealed if shown.how == "definition")
+    if target.call is not None and call.outcome is Outcome.OK:
+        trail.call(target.call.written)
 
 
 def _outline(step: Step) -> Step:

@@ -15,7 +15,12 @@ from proxy.gateway import Gateway
 from proxy.store.recorder import Level
 
 _SEPARATOR = re.compile(r"\.|__")
-OPEN = frozenset({"search_tools", "list_servers", "list_tools", "describe_tools", "read_result", "finish_task"})
+OPEN = frozenset(
+    {
+        *("search_tools", "list_servers", "list_tools", "describe_tools", "read_result", "finish_task"),
+        "delegate_task",
+    }
+)
 """Meta-tools whose arguments are for no server."""
 
 

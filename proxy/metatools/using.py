@@ -54,7 +54,6 @@ class DescribeTools:
             except AgentError as error:
                 problems.append(str(error))
                 continue
-            request.task.revealed.add(tool.written)
             request.caller.target.revealed.append(Revealed(tool=tool.written, how="definition"))
             if as_json:
                 definition = {key: value for key, value in tool.raw.items() if key not in NOT_DESCRIBED}
@@ -104,7 +103,7 @@ class ReadResult:
     def definition(self) -> dict[str, Any]:
         return definition(
             self.name,
-            "More of a result that was cut, or the places where find occurs.",
+            "More of a cut result, or the places where find occurs.",
             {"id": STRING, "offset": INTEGER, "find": STRING},
             ("id",),
         )

@@ -16,6 +16,19 @@ from proxy.store.recording import Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RouterReading:
+    """Of the router's process."""
+
+    ready: bool
+    """It can answer searches of the catalogue of the moment."""
+    starts: int
+    shadows: int
+    """Rankings of the shadow adapter."""
+    shadows_lost: int
+    """Those that did not come about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
     """Where a gateway is read. Each is called on the event loop at every scrape, and is quick."""
 
@@ -27,6 +40,8 @@ class Readings:
     tasks: Callable[[], int]
     log: Callable[[], Counts] | None
     """None where nothing is logged; there is then no metric of the log."""
+    router: Callable[[], RouterReading] | None
+    """None where tools are ranked by words alone; there is then no metric of the router's process."""
 
 
 class Gauges(Collector):
@@ -47,6 +62,8 @@ class Gauges(Collector):
         yield GaugeMetricFamily("toolatlas_tasks", "Tasks of agents that run.", now.tasks())
         if now.log is not None:
             yield from _of_log(now.log())
+        if now.router is not None:
+            yield from _of_router(now.router())
 
 
 def _of_log(counts: Counts) -> Iterator[Metric]:
@@ -63,4 +80,17 @@ def _of_log(counts: Counts) -> Iterator[Metric]:
         "toolatlas_log_problem",
         "1 while the log cannot be written; the gateway's log says why.",
         counts.problem is not None,
+    )
+
+
+def _of_router(reading: RouterReading) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "toolatlas_router_ready", "1 while the router's process can answer searches.", reading.ready
+    )
+    yield CounterMetricFamily("toolatlas_router_starts", "Starts of the router's process.", reading.starts)
+    yield CounterMetricFamily(
+        "toolatlas_router_shadows", "Searches that the shadow adapter ranked, too.", reading.shadows
+    )
+    yield CounterMetricFamily(
+        "toolatlas_router_shadows_lost", "Searches that the shadow adapter could not rank.", reading.shadows_lost
     )

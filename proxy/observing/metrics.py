@@ -69,6 +69,12 @@ class MetricsRecorder:
             buckets=RANKING_BUCKETS_S,
             registry=registry,
         )
+        self._degraded = Counter(
+            "toolatlas_router_degraded",
+            "Searches that a lesser ranking answered than the one that was set up, by why.",
+            ("reason",),
+            registry=registry,
+        )
         self._episodes = Counter("toolatlas_episodes", "Episodes that ended, and why.", ("reason",), registry=registry)
 
     def record(self, step: Step) -> None:
@@ -90,6 +96,8 @@ class MetricsRecorder:
     def _count_decision(self, decision: Decision) -> None:
         self._decisions.labels(decision.policy, decision.degraded or "").inc()
         self._decision_s.labels(decision.policy).observe(decision.duration_ms / 1000)
+        if decision.degraded is not None:
+            self._degraded.labels(decision.degraded).inc()
 
     def _metatool(self, step: Step) -> str:
         if step.mode != "search":

@@ -81,7 +81,7 @@ async def test_what_an_earlier_run_listed_is_known_without_starting_anything(
         assert [server.name for server in gateway.catalog.servers] == ["one", "two"]
         assert gateway.catalog.tool("one.add").description == "Add two whole numbers."
         built = await gateway.router(LIMIT_S)
-        assert built.router.rank(Query("add whole numbers"), 1)[0].tool == "one.add"
+        assert (await built.ranker.rank(Query("add whole numbers"), 1)).tools[0].tool == "one.add"
         await anyio.wait_all_tasks_blocked()
         assert {gateway.pool.state(name).phase for name in ("one", "two")} == {Phase.ASLEEP}
 
@@ -139,9 +139,8 @@ async def test_a_removed_server_leaves_the_catalogue_and_the_others_stay(
             gateway.catalog.server("two")
         with pytest.raises(UnknownName, match="not configured any more"):
             await call(gateway, "two", "a-b")
-        assert {tool.tool for tool in (await gateway.router(LIMIT_S)).router.rank(Query("tool number"), 50)} <= set(
-            gateway.catalog.tools
-        )
+        ranking = await (await gateway.router(LIMIT_S)).ranker.rank(Query("tool number"), 50)
+        assert {found.tool for found in ranking.tools} <= set(gateway.catalog.tools)
         assert await call(gateway, "one", "whoami") == pid
 
 

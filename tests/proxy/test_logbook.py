@@ -20,6 +20,7 @@ from proxy.app import App, build
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
 from proxy.store.database import Database
+from proxy.store.decisions import decided
 from proxy.store.deletions import Selection, delete
 from proxy.store.filters import Filters
 from proxy.store.recorder import EndReason, Level
@@ -180,3 +181,54 @@ async def test_without_a_database_nothing_is_kept_and_there_are_no_pages(tmp_pat
     async with serving(app.http) as base, httpx2.AsyncClient(base_url=base) as http:
         assert (await http.get("/ui/")).status_code == 404
     assert b"SQLite format" not in contents(tmp_path)
+
+
+async def test_what_a_search_decided_is_logged_with_what_it_left_to_chance(tmp_path: Path) -> None:
+    async with logged(tmp_path, {"tools": entry("echo")}, explore=0.5) as (app, base):
+        async with Client(f"{base}/mcp", mode="legacy") as client:
+            for number in range(20):
+                await ask(client, "search_tools", query=f"echo a text, number {number}", limit=4)
+        assert app.logbook is not None
+        assert await app.logbook.recorder.flushed(LIMIT_S)
+        (trajectory,) = await trajectories(tmp_path)
+    made = decided(trajectory)
+    assert len(made) == 20
+    for one in made:
+        decision = one.decision
+        assert (decision.asked, decision.cut) == (4, len(one.shown))
+        assert decision.entropy is not None
+        ranked = tuple(tool for tool, _ in decision.candidates or ())[: len(one.shown)]
+        assert decision.explored is (decision.shown != ranked)
+        assert one.propensity == pytest.approx(0.5 / (len(ranked) - 1) if decision.explored else 0.5)
+    assert {one.decision.explored for one in made} == {True, False}, "1 in 500,000 times they are all alike"
+
+
+async def test_a_log_that_is_not_full_leaves_nothing_to_chance(tmp_path: Path) -> None:
+    async with logged(tmp_path, {"tools": entry("echo")}, explore=0.5, log=Level.METADATA) as (app, base):
+        async with Client(f"{base}/mcp", mode="legacy") as client:
+            for number in range(20):
+                await ask(client, "search_tools", query=f"echo {number}", limit=4)
+        assert app.logbook is not None
+        assert await app.logbook.recorder.flushed(LIMIT_S)
+        (trajectory,) = await trajectories(tmp_path)
+    decisions = [step.decision for step in trajectory.steps if step.decision is not None]
+    assert {(each.explored, each.shown, each.asked) for each in decisions} == {(False, None, 4)}
+
+
+async def test_the_next_gateway_introduces_first_the_servers_that_were_used(tmp_path: Path) -> None:
+    servers = {name: entry("echo") for name in ("a", "b", "c")}
+
+    async def introduced(base: str) -> list[str]:
+        async with Client(f"{base}/mcp", mode="legacy") as client:
+            index = (client.instructions or "").partition("Servers (tools):\n")[2]
+            return [line.partition(" - ")[0] for line in index.split("\n")]
+
+    async with logged(tmp_path, servers) as (app, base):
+        assert await introduced(base) == ["a", "b", "c"]
+        for used in ("c", "c", "b"):
+            async with Client(f"{base}/mcp", mode="legacy") as client:
+                await ask(client, "call_tool", tool=f"{used}.add", arguments={"a": 1, "b": 2})
+        assert app.logbook is not None
+        assert await app.logbook.recorder.flushed(LIMIT_S)
+    async with logged(tmp_path, servers) as (_, base):
+        assert await introduced(base) == ["c", "b", "a"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.settings import OAuth, Settings, check_public_url
+from proxy.settings import OAuth, Settings, check_explore, check_public_url, check_sure
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,17 @@ def test_what_cannot_be_the_public_address_is_refused(given: str) -> None:
 def test_a_token_is_needed_wherever_others_may_come_from(changed: dict[str, Any], guarded: bool) -> None:
     folder = Path("/nowhere")
     assert Settings(config=folder, state_dir=folder, cache_dir=folder, **changed).guarded is guarded
+
+
+@pytest.mark.parametrize("share", [-0.01, 0.51, float("nan")])
+def test_most_orders_cannot_be_left_to_chance(share: float) -> None:
+    with pytest.raises(ConfigurationError, match="--explore is a share between 0 and"):
+        check_explore(share)
+    assert [check_explore(good) for good in (0.0, 0.02, 0.5)] == [0.0, 0.02, 0.5]
+
+
+def test_two_tools_are_not_surer_than_one() -> None:
+    assert check_sure(0.4, 0.4) == 0.4
+    for two in (0.3, float("nan")):
+        with pytest.raises(ConfigurationError, match="--sure-two is at least --sure-one"):
+            check_sure(0.4, two)

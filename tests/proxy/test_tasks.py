@@ -8,7 +8,17 @@ import pytest
 
 from proxy.errors import UnknownName
 from proxy.store.recorder import Ending, EndReason, Level
-from proxy.tasks import MAX_TASKS, MOST_IMPLIED, Beginner, Task, TaskStore
+from proxy.tasks import (
+    MAX_TASKS,
+    MOST_IMPLIED,
+    MOST_KNOWN,
+    MOST_SEARCHED,
+    SEARCH_CHARS,
+    Beginner,
+    Task,
+    TaskStore,
+    Trail,
+)
 
 IDLE_S, GAP_S = 100.0, 10.0
 ALICE, BOB = Beginner(agent="alice"), Beginner(agent="bob")
@@ -204,3 +214,18 @@ def test_all_running_tasks_end_with_the_gateway() -> None:
     assert begun.ended == [task.id for task in tasks]
     assert {ending.reason for ending in begun.endings} == {EndReason.SHUTDOWN}
     assert begun.store.running == ()
+
+
+def test_a_trail_keeps_the_latest_of_each_in_order() -> None:
+    trail = Trail()
+    for number in range(MOST_SEARCHED + 2):
+        trail.search(f"search {number}" + "x" * SEARCH_CHARS, ["a.b"])
+    assert [text[:8].strip("x") for text in trail.searched] == [f"search {number}" for number in range(2, 10)]
+    assert {len(text) for text in trail.searched} == {SEARCH_CHARS}
+    trail.reveal(f"a.{number}" for number in range(MOST_KNOWN))
+    trail.reveal(["a.1"])
+    assert len(trail.revealed) == MOST_KNOWN
+    assert "a.b" not in trail.revealed
+    assert [*trail.revealed][-2:] == [f"a.{MOST_KNOWN - 1}", "a.1"]
+    trail.call("a.2")
+    assert [*trail.called] == ["a.2"]

@@ -294,3 +294,22 @@ async def test_two_sessionless_tasks_have_a_stateful_server_each(start_gateway: 
             for task in (tasks[0], tasks[0], tasks[1])
         ]
         assert counted == ["1", "2", "1"]
+
+
+async def test_the_same_search_again_puts_first_what_the_task_does_not_know_yet(start_gateway: StartGateway) -> None:
+    async with start_gateway({"tools": entry("echo")}) as running:
+
+        async def search(client: Client) -> tuple[str, ...]:
+            await ask(client, "search_tools", query="a tool", limit=20)
+            assert running.steps.last.decision is not None
+            return running.steps.last.decision.shown
+
+        async with Client(running.app.server, mode="legacy") as client:
+            await ask(client, "search_tools", query="add two numbers", limit=1)
+            assert running.steps.last.decision is not None
+            assert running.steps.last.decision.shown == ("tools.add",)
+            knowing = await search(client)
+        async with Client(running.app.server, mode="legacy") as client:
+            fresh = await search(client)
+        assert sorted(knowing) == sorted(fresh)
+        assert knowing.index("tools.add") > fresh.index("tools.add")

@@ -21,7 +21,7 @@ from proxy.catalog.shapes import Shapes
 from proxy.metatools.attachments import Attachments
 from proxy.metatools.base import Caller, Request
 from proxy.metatools.calling import Answers
-from proxy.metatools.code_calls import CodeCalls, Means, _origin_in_code, _takes_null, _without_nulls
+from proxy.metatools.code_calls import CodeCalls, Means, _takes_null, _without_nulls, origin_within
 from proxy.metatools.steps import Steps
 from proxy.sandbox.base import Limits, Reply, RunResult, Status
 from proxy.servers.peer import ANSWER_WITHIN_S
@@ -482,7 +482,7 @@ async def test_an_agent_without_sessions_hears_the_log_messages_that_it_asked_fo
         told.append((method, params.get("level")))
 
     agent = origin(modern=True, log_level=wanted, tell=tell)
-    in_code = _origin_in_code(agent, "t0_1", agent.ask)
+    in_code = origin_within(agent, "t0_1", agent.ask)
     for level in ("debug", "info", "error"):
         await in_code.tell("notifications/message", {"level": level})
     await in_code.tell("notifications/elicitation/complete", {})

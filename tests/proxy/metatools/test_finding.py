@@ -12,15 +12,29 @@ import anyio
 import pytest
 
 from proxy.catalog.cache import ListingCache
+from proxy.catalog.prior import Prior
 from proxy.catalog.records import Listing
 from proxy.errors import InvalidArguments, UnknownName
 from proxy.gateway import Gateway
 from proxy.metatools.base import Caller, MetaTool, Request
-from proxy.metatools.finding import SERVERS_PER_PAGE, TOOLS_PER_PAGE, ListServers, ListTools, SearchTools
+from proxy.metatools.finding import (
+    CANDIDATES,
+    SERVERS_PER_PAGE,
+    SURE,
+    TOOLS_PER_PAGE,
+    UNSURE,
+    ListServers,
+    ListTools,
+    SearchTools,
+    Showing,
+)
+from proxy.router.cutting import Certainty
+from proxy.router.exploring import Explorer
 from proxy.router.lexical import LexicalRouter
 from proxy.servers.configfile import parse
 from proxy.servers.pins import PinStore
 from proxy.servers.transports import open_transport
+from proxy.store.recorder import Decision, Level
 from proxy.tasks import Task
 from tests.fixtures.origins import agent
 from tests.fixtures.running import dead_port_entry, entry
@@ -28,6 +42,33 @@ from tests.fixtures.steps import an_episode
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 30.0
+ALIKE = {"one": [f"count_{number}" for number in range(9)]}
+UNLIKE = {"one": ["send_mail", "add_numbers", "list_files"]}
+NEXT = 'Next: describe_tools(["..."]), then call_tool.'
+
+
+USUAL = Certainty()
+
+
+def showing(explore: float = 0.0, certainty: Certainty = USUAL) -> Showing:
+    return Showing(certainty=certainty, explorer=Explorer(explore, b"k" * 32), prior=Prior())
+
+
+async def search(
+    gateway: Gateway, how: Showing, *, level: Level = Level.FULL, **arguments: Any
+) -> tuple[list[str], Decision]:
+    """The lines of the answer, and what the log is told of it."""
+    task = Task("t0_1", "local", 0.0, an_episode(), level=level)
+    caller = Caller(agent="local", origin=agent())
+    with anyio.fail_after(LIMIT_S):
+        result = await SearchTools(gateway, how, LIMIT_S).run(Request(task, caller, arguments))
+    assert caller.target.decision is not None
+    return result["content"][0]["text"].split("\n"), caller.target.decision
+
+
+def found_in(lines: list[str]) -> list[str]:
+    """Names, without the server's."""
+    return [line.partition("(")[0].partition(".")[2] for line in lines if line.startswith("one.")]
 
 
 @asynccontextmanager
@@ -136,7 +177,7 @@ async def test_a_server_that_cannot_be_used_says_why_even_when_its_tools_are_kno
 async def test_a_search_is_bounded_and_stays_within_the_servers_named(tmp_path: Path) -> None:
     known = {name: [f"count_{number}" for number in range(30)] for name in ("a", "b")}
     async with gateway_of(tmp_path, {"a": entry("echo"), "b": entry("names")}, known) as gateway:
-        search = SearchTools(gateway, LIMIT_S)
+        search = SearchTools(gateway, showing(), LIMIT_S)
         for limit, shown in ((None, 5), (3, 3), (1000, 20), (-4, 1)):
             asked = {} if limit is None else {"limit": limit}
             lines, _ = await ask(search, query="count", servers=["b"], **asked)
@@ -150,3 +191,82 @@ async def test_a_search_is_bounded_and_stays_within_the_servers_named(tmp_path: 
         lines, failed = await ask(search, query="zzzz")
         assert lines == ["Nothing found. Try other words, or list_servers() and list_tools(server)."]
         assert not failed
+
+
+async def test_of_a_sure_ranking_only_the_first_is_shown_and_the_way_to_more(tmp_path: Path) -> None:
+    certainty = Certainty(one=9.0, two=9.0)
+    async with gateway_of(tmp_path, {"one": entry("echo")}, ALIKE) as gateway:
+        lines, decision = await search(gateway, showing(certainty=certainty), query="count")
+        assert found_in(lines) == ["count_0"]
+        assert lines[-1] == NEXT + SURE
+        assert (decision.asked, decision.cut, decision.sure) == (None, 1, True)
+        lines, decision = await search(gateway, showing(certainty=Certainty(one=-1.0, two=9.0)), query="count")
+        assert found_in(lines) == ["count_0", "count_1"]
+        lines, decision = await search(gateway, showing(certainty=certainty), query="count", limit=7)
+        assert len(found_in(lines)) == 7
+        assert lines[-1] == NEXT
+        assert (decision.asked, decision.cut, decision.sure) == (7, 7, True)
+
+
+async def test_a_search_that_finds_one_thing_clearly_is_sure_of_it(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path, {"one": entry("echo")}, UNLIKE) as gateway:
+        lines, decision = await search(gateway, showing(), query="send_mail")
+        assert found_in(lines) == ["send_mail"]
+        assert decision.sure
+        assert lines[-1] == NEXT + SURE
+
+
+async def test_an_unsure_ranking_says_so_and_shows_as_many_as_usual(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path, {"one": entry("echo")}, ALIKE) as gateway:
+        lines, decision = await search(gateway, showing(), query="count")
+        assert lines[-1] == NEXT + UNSURE
+        assert len(found_in(lines)) == 5
+        assert (decision.asked, decision.cut, decision.sure) == (None, 5, False)
+        assert decision.entropy == pytest.approx(2.197, abs=0.001), "nine alike: ln 9"
+        alone, _ = await search(gateway, showing(), query="count", limit=1)
+        assert alone[-1] == NEXT
+
+
+async def test_an_explored_order_swaps_two_of_what_is_shown_anyway(tmp_path: Path) -> None:
+    async with gateway_of(tmp_path, {"one": entry("echo")}, ALIKE) as gateway:
+        ranked = [f"one.count_{number}" for number in range(5)]
+        orders: set[tuple[str, ...]] = set()
+        for _ in range(60):
+            lines, decision = await search(gateway, showing(explore=1.0), query="count")
+            assert [tool for tool, _ in decision.candidates][:5] == ranked, "what is logged as ranked is not explored"
+            assert sorted(decision.shown) == ranked
+            assert [f"one.{name}" for name in found_in(lines)] == list(decision.shown)
+            assert decision.explored
+            assert decision.propensities is not None
+            orders.add(decision.shown)
+        assert len(orders) == 4
+        assert any(order[0] == "one.count_1" for order in orders), "the first place is explored, too"
+
+
+@pytest.mark.parametrize(
+    ("explore", "level", "limit"), [(0.0, Level.FULL, 5), (1.0, Level.METADATA, 5), (1.0, Level.FULL, 1)]
+)
+async def test_nothing_is_explored_without_a_share_a_log_or_a_second_tool(
+    tmp_path: Path, explore: float, level: Level, limit: int
+) -> None:
+    async with gateway_of(tmp_path, {"one": entry("echo")}, ALIKE) as gateway:
+        _, decision = await search(gateway, showing(explore), level=level, query="count", limit=limit)
+        assert decision.shown == tuple(tool for tool, _ in decision.candidates[:limit])
+        assert (decision.explored, decision.propensities) == (False, None)
+
+
+async def test_the_candidates_reach_below_what_is_shown_and_end_somewhere(tmp_path: Path) -> None:
+    many = {"one": [f"count_{number}" for number in range(2 * CANDIDATES)]}
+    async with gateway_of(tmp_path, {"one": entry("echo")}, many) as gateway:
+        _, decision = await search(gateway, showing(), query="count")
+        assert (len(decision.candidates), decision.cut) == (CANDIDATES, 5)
+
+
+async def test_servers_are_named_in_the_order_of_their_use(tmp_path: Path) -> None:
+    servers = {name: {**entry("echo"), "args": [name]} for name in ("a", "b", "c")}
+    async with gateway_of(tmp_path, servers, {name: ["go"] for name in servers}) as gateway:
+        how = showing()
+        tool = SearchTools(gateway, how, LIMIT_S)
+        assert tool.definition()["description"].endswith("Servers: a, b, c")
+        how.prior.learn({"c": 3, "b": 3, "gone": 7})
+        assert tool.definition()["description"].endswith("Servers: b, c, a")

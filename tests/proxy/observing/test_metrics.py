@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy import app as composition
 from proxy.endpoint.tokens import Scope, TokenStore
 from proxy.observing.metrics import OTHER, MetricsRecorder
 from proxy.sandbox.embedded import EmbeddedBackend
@@ -230,12 +231,16 @@ async def test_two_gateways_in_one_process_count_apart(observe: Observe) -> None
 
 
 async def test_the_documentation_names_every_metric_with_its_labels_and_no_other(
-    observe: Observe, tmp_path: Path
+    observe: Observe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A router that is never there: searches are degraded, and that is counted.
+    monkeypatch.setattr(composition, "missing_package", lambda name: None)
+    monkeypatch.setattr(composition, "worker_command", lambda name, cache: ["/no/such/program"])
     text = (Path(__file__).parents[3] / "docs" / "observability.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(toolatlas_\w+)` \| (\w+) \|([^|]*)\|", text, re.MULTILINE)
     documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
-    async with observe({"tools": entry("echo")}, database=f"sqlite:///{tmp_path / 'log.db'}") as gateway:
+    log = f"sqlite:///{tmp_path / 'log.db'}"
+    async with observe({"tools": entry("echo")}, database=log, router="fused") as gateway:
         async with Client(gateway.app.server, mode="legacy") as client:
             await call(client, "search_tools", query="add")
             await call(client, "call_tool", tool="tools.add", arguments={"a": 1, "b": 2})

@@ -12,7 +12,7 @@ from mcp import Client
 
 from proxy.catalog.records import ToolRecord
 from proxy.catalog.stubs import stub
-from proxy.metatools.finding import MAX_FOUND
+from proxy.metatools.finding import MAX_FOUND, UNSURE
 from tests.fixtures.poisoned import EVERYONE, HONEST, NAMES, POISONED, STUFFING
 from tests.proxy.poison.conftest import StartKnowing, answer, entries, unseen
 
@@ -96,7 +96,7 @@ async def test_found_tools_are_a_call_and_an_indented_line_each(start_knowing: S
 def _is_what_was_found(text: str, names: set[str]) -> None:
     assert unseen(text) == []
     *lines, last = text.split("\n")
-    assert last == 'Next: describe_tools(["..."]), then call_tool.'
+    assert last.removesuffix(UNSURE) == 'Next: describe_tools(["..."]), then call_tool.'
     assert lines
     for call, about in zip(lines[::2], lines[1::2], strict=True):
         assert call.partition("(")[0] in names

@@ -1,0 +1,187 @@
+"""The gateway as a whole with a process for its router, and without the packages that one needs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp import types as t
+
+from proxy import app as composition
+from proxy.app import App, build, check
+from proxy.errors import ConfigurationError
+from proxy.router.base import Query
+from proxy.router.encoder import missing_package
+from proxy.servers.configfile import parse
+from proxy.settings import Settings
+from proxy.sight import NarrowSight
+from tests.fixtures import routed
+from tests.fixtures.routed import LIMIT_S, until
+from tests.fixtures.running import entry
+
+pytestmark = pytest.mark.anyio
+
+
+def settings(folder: Path, **changed: Any) -> Settings:
+    return Settings(config=folder / "mcp.json", state_dir=folder / "state", cache_dir=folder / "cache", **changed)
+
+
+def patient(folder: Path, router: str) -> Settings:
+    """With a budget that no search of these tests exceeds, however busy the machine is."""
+    return settings(folder, router=router, router_budget_ms=60_000)
+
+
+@asynccontextmanager
+async def running(chosen: Settings) -> AsyncIterator[App]:
+    servers = parse({"mcpServers": {"one": entry("echo"), "two": entry("names")}}, os.environ)
+    app = build(chosen, os.environ, configuration=servers, recorders=())
+    async with app.http.router.lifespan_context(app.http):
+        with anyio.fail_after(LIMIT_S):
+            await app.gateway.pool.wait_for_first_listings(LIMIT_S)
+        yield app
+
+
+async def search(client: Client, query: str) -> str:
+    with anyio.fail_after(LIMIT_S):
+        result = await client.call_tool("search_tools", {"query": query})
+    return "\n".join(item.text for item in result.content if isinstance(item, t.TextContent))
+
+
+@pytest.fixture
+def with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder of tests in place of a model, which not every machine has."""
+    monkeypatch.setattr(composition, "missing_package", lambda name: None)
+    monkeypatch.setattr(composition, "worker_command", lambda name, cache: routed.command(cache))
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_a_search_is_answered_by_the_process_or_says_why_not(tmp_path: Path) -> None:
+    async with (
+        running(settings(tmp_path, router="fused", router_budget_ms=60_000)) as app,
+        Client(app.server) as client,
+    ):
+        serving = app.serving
+        assert serving is not None
+        # Nobody has searched yet: it is made ready by itself.
+        await until(lambda: serving.process.health.ready)
+        answer = await search(client, "add two whole numbers")
+        assert "one.add(" in answer
+        assert "The router is" not in answer
+        pid = serving.process.health.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not serving.process.health.ready)
+        answer = await search(client, "add two whole numbers")
+        assert "one.add(" in answer
+        assert answer.startswith(("The router is down; this ranking is lexical.", "The router is starting;"))
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_an_agent_held_to_one_server_is_told_of_no_other(tmp_path: Path) -> None:
+    async with running(patient(tmp_path, "fused")) as app:
+        serving = app.serving
+        assert serving is not None
+        await until(lambda: serving.process.health.ready)
+        built = await NarrowSight(app.gateway, frozenset({"two"})).router(LIMIT_S)
+        for query in (Query("add numbers"), Query("add", servers=frozenset({"one", "two"}))):
+            ranking = await built.ranker.rank(query, 50)
+            assert ranking.policy == "fused"
+            assert {found.tool.split(".")[0] for found in ranking.tools} == {"two"}
+            assert ranking.servers == ("two",)
+        ranking = await built.ranker.rank(Query("add", servers=frozenset({"one"})), 50)
+        assert (ranking.tools, ranking.servers) == ((), ())
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_metrics_tell_of_the_process_and_of_searches_that_it_did_not_answer(tmp_path: Path) -> None:
+    async with (
+        running(settings(tmp_path, router="fused", router_budget_ms=60_000)) as app,
+        Client(app.server) as client,
+    ):
+        serving = app.serving
+        assert serving is not None
+        await search(client, "add two whole numbers")
+        await until(lambda: serving.process.health.ready)
+        text = await _metrics(app)
+        assert 'toolatlas_router_degraded_total{reason="' in text
+        assert "toolatlas_router_ready 1.0" in text
+        assert "toolatlas_router_starts_total 1.0" in text
+
+
+@pytest.mark.usefixtures("without_torch")
+async def test_a_light_installation_searches_by_words_and_says_what_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "toolatlas.app")
+    async with running(settings(tmp_path, router="auto")) as app, Client(app.server) as client:
+        assert app.serving is None
+        answer = await search(client, "add two whole numbers")
+        assert "one.add(" in answer
+        assert "The router is" not in answer
+    assert "torch is not installed" in caplog.text
+    assert "pip install 'toolatlas[router]'" in caplog.text
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_a_router_that_was_asked_for_by_name_and_cannot_be_had_is_an_error(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, router="fused")
+    chosen.config.write_text('{"mcpServers": {}}')
+    with pytest.raises(ConfigurationError, match="torch is not installed"):
+        check(chosen, os.environ)
+
+
+@pytest.mark.usefixtures("with_words")
+def test_an_adapter_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, router="fused", router_adapter=tmp_path / "none")
+    chosen.config.write_text('{"mcpServers": {}}')
+    with pytest.raises(ConfigurationError, match=r"--router-adapter names .*none, where there is no manifest.json"):
+        check(chosen, os.environ)
+
+
+def test_no_module_of_the_gateway_imports_what_a_light_installation_lacks() -> None:
+    """In a process of its own, where importing them fails."""
+    program = """
+import sys
+for name in ("torch", "transformers", "peft", "safetensors", "huggingface_hub"):
+    sys.modules[name] = None
+from proxy.cli import main
+import proxy.router.fusion, proxy.router.serving, proxy.router.worker
+sys.argv = ["toolatlas", "serve", "--help"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    assert "--router-budget-ms" in done.stdout
+
+
+@pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
+async def test_the_real_encoder_finds_what_no_word_of_the_query_says(tmp_path: Path) -> None:
+    async with running(patient(tmp_path, "auto")) as app, Client(app.server) as client:
+        serving = app.serving
+        assert serving is not None
+        await until(lambda: serving.process.health.ready)
+        answer = await search(client, "sum up a pair of integers")
+        assert "The router is" not in answer
+        assert "one.add(" in answer
+
+
+async def _metrics(app: App) -> str:
+    transport = httpx2.ASGITransport(app.http)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8765") as client:
+        return (await client.get("/metrics")).text
