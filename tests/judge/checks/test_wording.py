@@ -86,6 +86,11 @@ def test_what_a_tool_was_sent_and_what_its_definition_says_is_known() -> None:
     assert worded(answer, tools=definition).score == 1.0
 
 
+def test_words_within_the_names_of_members_are_seen() -> None:
+    room = call("graph.open", '{"courtyardSide": true}', names=["Blue Kiln"])
+    assert worded(f"{FOUND} Both rooms are on the courtyard side.", SALT, room).score == 1.0
+
+
 def test_a_number_that_was_seen_or_computed_grounds_its_noun() -> None:
     steps = (call("shop.count", '{"amount": 14, "price": 5}'),)
     task = "How much of it is there?"

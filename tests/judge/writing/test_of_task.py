@@ -72,6 +72,14 @@ def test_ways_are_complete_where_sources_went_different_ones_to_the_same_change(
     assert all("complete" not in each.parameters for each in of_task([carried(), reading]))
 
 
+def test_a_look_around_is_no_other_way():
+    looking = {"pages.list": {"at": "/"}, "gives": "suppliers"}
+    page = {"pages.fetch": {"page": "suppliers"}, "gives": "Brightwire, supplier, phone 960118"}
+    note = {"notes.add": {"name": "Brightwire", "type": "supplier", "phone": "960118"}, "gives": "ok"}
+    other = source(CARRIED, looking, page, note, answer="The phone 960118 is noted.")
+    assert all("complete" not in each.parameters for each in of_task([carried(), other]))
+
+
 def test_words_of_good_answers_are_known():
     other = source(CARRIED, answer="The telephone of Brightwire is on file: 960118.")
     words = next(each for each in of_task([carried(), other]) if each.check == "answer_words_grounded")
