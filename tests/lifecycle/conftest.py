@@ -125,11 +125,13 @@ class Running:
 
 def servers_of(gateway: int) -> list[psutil.Process]:
     """What a gateway has started, directly or not, that runs or waits to be collected, but for its reaper and the
-    writer of its log."""
+    writer of its log, and what Python keeps until the end in a process that has used `multiprocessing` before."""
     found: list[psutil.Process] = []
     for each in psutil.Process(gateway).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if not any(part.endswith(("reaper.py", "proxy.store.writer")) for part in each.cmdline()):
+            command = each.cmdline()
+            own = any(part.endswith(("reaper.py", "proxy.store.writer")) for part in command)
+            if not own and not any("multiprocessing.resource_tracker" in part for part in command):
                 found.append(each)
     return found
 
