@@ -17,7 +17,7 @@ from judge.checks.base import Finding, check, met, missing, partly, unmet
 from judge.checks.evidence import Evidence, as_text, evidence_of, of_definition, parameter_of
 from judge.checks.reading import Reading, Seen
 from judge.checks.tools import at, chosen, is_cut, said, texts
-from judge.checks.values import MAX_TOLD, Value, ValueKind, in_argument, values_in
+from judge.checks.values import MAX_TOLD, Value, ValueKind, as_one, in_argument, values_in
 from judge.checks.words import vocabulary
 from judge.rubric import Need
 from judge.verdict import Why
@@ -26,6 +26,8 @@ from proxy.store.rendering import CODE
 SEEN = "seen"
 MAX_CALLS = 300
 MAX_VALUES = 1_000
+MAX_PATH = 500
+"""Characters of a path whose ends are looked for."""
 """Values of an episode that are looked for; the others are taken to be like them."""
 CHANCE = 0.5
 """Higher than in answers: what an agent sends it has often just computed."""
@@ -50,7 +52,9 @@ Names = Annotated[list[str], Field(min_length=1)]
 
 
 @check("argument_grounded", needs=(Need.TASK,))
-def argument_grounded(case: Case, *, tools: Names | None = None, parameter: str | None = None) -> Finding:
+def argument_grounded(
+    case: Case, *, tools: Names | None = None, parameter: str | None = None, known: Sequence[str | int | float] = ()
+) -> Finding:
     """Every value that was sent to a tool comes from the user's task, or from a result that the agent had seen before.
 
     By value, not by letters: `1,200` is `1200`, `5 March 2026` is `2026-03-05`. Of free text and of statements in a
@@ -60,9 +64,11 @@ def argument_grounded(case: Case, *, tools: Names | None = None, parameter: str 
     whole, what has no ground cannot be told.
 
     The score is 1 where everything has a ground, else half the share of values that have one, of the worst call.
-    `tools` and `parameter` narrow it to calls of these tools and to this member of their arguments.
+    `tools` and `parameter` narrow it to calls of these tools and to this member of their arguments. `known` is what
+    good episodes passed on, however they had worked it out.
     """
     evidence = evidence_of(case)
+    passed = Reading("\n".join(map(str, known)))
     acts = [act for act in (case.acts if tools is None else chosen(case.acts, tools)) if not evidence.failed(act)]
     judged, worst, hidden, blamed = 0, 1.0, "", list[Act]()
     problems: list[str] = []
@@ -72,7 +78,7 @@ def argument_grounded(case: Case, *, tools: Names | None = None, parameter: str 
         judged += len(values)
         loose: list[Value] = []
         for value in values:
-            ground = _ground(case, evidence, act, value)
+            ground = SEEN if known and passed.has(value) else _ground(case, evidence, act, value)
             if not ground:
                 loose.append(value)
             elif ground != SEEN:
@@ -219,6 +225,8 @@ def _ground(case: Case, evidence: Evidence, act: Act, value: Value) -> str:
 def _derived(case: Case, evidence: Evidence, act: Act, value: Value) -> bool:
     """Whether a value that nowhere stands so follows from what was seen."""
     seen = evidence.before(act)
+    if _of_seen_parts(value, seen):
+        return True
     match value.kind:
         case ValueKind.DATE:
             return _near(case, evidence, value)
@@ -285,6 +293,16 @@ def _of_seen_words(value: Value, seen: Seen) -> bool:
         return False
     readings = seen.readings()
     return all(len(word) > 1 and any(reading.has_text(word) for reading in readings) for word in words)
+
+
+def _of_seen_parts(value: Value, seen: Seen) -> bool:
+    """Whether a whole path ends in one that was seen, or a path follows a commit and both were seen."""
+    written = value.written
+    if written.startswith("/"):
+        tails = [written[place + 1 :] for place, mark in enumerate(written[:MAX_PATH]) if mark == "/"]
+        return any("/" in tail and seen.find(as_one(tail)) is not None for tail in tails)
+    head, colon, tail = written.partition(":")
+    return bool(colon and head and tail) and all(seen.find(as_one(part)) is not None for part in (head, tail))
 
 
 def _named(values: Sequence[Value]) -> str:

@@ -86,7 +86,7 @@ _OPTIONS: Any = re2.Options()  # pyright: ignore[reportUnknownMemberType]
 _OPTIONS.case_sensitive = False
 _CUES: Any = re2.compile(_ADDRESS, _OPTIONS)  # pyright: ignore[reportUnknownMemberType]
 _EDGE = re.compile(r"\n|\\n|[\"']: ?[\"']|\"|>|<!--")
-_CLOSING = re.compile(r"\n|\\n|\"\s{0,9}[,}\]]|<|-->")
+_CLOSING = re.compile(r"\n|\\n|\"\s{0,9}[,}\]]|'[}\]]|', ['\"]\w{1,40}['\"]: |<|-->")
 _SENTENCE = re.compile(r"(?<=[a-z0-9)\"'][.!?]) +(?=[A-Z])")
 MARKS = frozenset("./\\_@:-")
 """Inside of words that name something."""

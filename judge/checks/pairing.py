@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from judge.checks.records import fact as known
-from judge.checks.values import Value, same, values_in
+from judge.checks.values import Value, ValueKind, same, values_in
 from judge.checks.words import clean, fold
 
 Fact = str | int | float
 Place = tuple[int, int]
 MAX_ANSWER = 20_000
 """Characters that are looked through."""
+MEASURED = frozenset({ValueKind.NUMBER, ValueKind.DATE, ValueKind.TIME})
 MAX_PLACES = 8
 """Of one value in an answer."""
-_BREAK, _COMMA = 200, 20
+BREAK, _COMMA = 200, 20
 """What the end of a sentence or line, and a comma, add to the characters between."""
 _JOINED = re.compile(r"\W{0,4}(?:(?:and|or|vs|versus|und|et|y)\W{0,4})?")
 """What stands between two things that are listed: `Oslo and Lima`."""
@@ -70,9 +71,14 @@ class Told:
         return found
 
     def value_places(self, value: Value) -> tuple[Place, ...]:
-        """In whatever format."""
-        found = tuple((each.start, each.end) for each in self._values if same(each, value))[:MAX_PLACES]
+        """In whatever format; of a number with whatever sign: 5 too few is -5."""
+        found = tuple((each.start, each.end) for each in self._values if same(each, value) or _opposite(each, value))
+        found = found[:MAX_PLACES]
         return found or self._places(str(value.forms[0]))
+
+    def apart_of(self, subject: str, value: Value) -> int:
+        """The same of a subject and a value, both of which it has."""
+        return self.apart(self.subject_places(subject), self.value_places(value))
 
     def apart(self, one: Sequence[Place], other: Sequence[Place]) -> int:
         """The least distance of two things, in characters with what lies between counted."""
@@ -94,6 +100,21 @@ class Told:
             if self.apart(one.subject_at, other.value_at) + self.apart(other.subject_at, one.value_at) < as_meant:
                 wrong |= dict.fromkeys((one, other))
         return list(wrong)
+
+    def gives_another(self, subject: str, values: Sequence[Value], known: Sequence[Value]) -> bool:
+        """Whether its sentences have a number, date or time, but none of these values; what is `known` beside them is
+        none that would take their place."""
+        kinds = {value.kind for value in values} & MEASURED
+        inside: list[Value] = []
+        for at in self.subject_places(subject):
+            place = bisect_left(self._breaks, at[0])
+            start = self._breaks[place - 1] + 1 if place else 0
+            end = self._breaks[place] if place < len(self._breaks) else len(self._text)
+            found = [each for each in self._values if start <= each.start < end]
+            inside += [each for each in found if not at[0] <= each.start < at[1]]
+        if not kinds or any(same(each, value) or _opposite(each, value) for each in inside for value in values):
+            return False
+        return any(each.kind in kinds and not any(same(each, other) for other in known) for each in inside)
 
     def order(self, subjects: Sequence[Sequence[Place]], values: Sequence[Sequence[Place]]) -> int:
         """Of a sentence that lists two subjects and then, or before, their two values: 1 where the first value is in
@@ -134,10 +155,10 @@ class Told:
         if end <= start:
             return 0
         if (beside := self._in_column(first, second)) is not None:
-            return 1 if beside else end - start + 2 * _BREAK
+            return 1 if beside else end - start + 2 * BREAK
         breaks = bisect_left(self._breaks, end) - bisect_left(self._breaks, start)
         commas = bisect_right(self._commas, end) - bisect_left(self._commas, start)
-        return end - start + _BREAK * breaks + _COMMA * commas
+        return end - start + BREAK * breaks + _COMMA * commas
 
     def _in_column(self, first: Place, second: Place) -> bool | None:
         """Whether what stands in the head of a table is of the same column as what stands below; None elsewhere."""
@@ -158,6 +179,10 @@ class Told:
         if self._text[place] not in ".!?" or not self._text[place + 1 : place + 2].isspace():
             return False
         return self._folded[max(0, place - 7) : place].rpartition(" ")[2] not in _SHORTENED
+
+
+def _opposite(one: Value, other: Value) -> bool:
+    return one.number is not None and other.number is not None and one.number == -other.number
 
 
 def _rows(text: str) -> list[tuple[int, int, int]]:

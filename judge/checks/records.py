@@ -3,11 +3,13 @@
 Above: relations.py, serving.py, parts.py, ways.py, writing/. Below: evidence.py, reading.py, tools.py. No checks are
 here. A *record* is one object in the arguments with its plain members, its lists of plain values, and the plain
 members of the objects around it: of `{"folder": "a", "edits": [{"old": 1, "new": 2}, {"old": 3, "new": 4}]}` there
-are the records a, and a 1 2, and a 3 4.
+are the records a, and a 1 2, and a 3 4. What is passed is taken apart further: each text of a list, and each row that a
+statement inserts, is of a record of its own, since it could as well have been passed by a call of its own.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +29,8 @@ MAX_TOGETHER = 200
 MAX_DEPTH = 30
 MAX_OF_CASE = 1_000
 """Records of one episode, none of them after `MAX_CHARACTERS` in all; what comes after them counts as not kept."""
+_ROWS = re.compile(r"\bvalues\s*(?=\()", re.IGNORECASE)
+_ROW = re.compile(r"\((?:[^()']++|'[^']{0,1000}+'){0,400}+\)")
 _SHORT = 60
 """Characters of a text that is one value altogether, such as a person's name."""
 
@@ -59,7 +63,7 @@ class Passed:
         self._of_act: dict[str, list[Record]] = {}
         room = MAX_CHARACTERS
         for act in case.acts:
-            for values in () if evidence.failed(act) else records(act.arguments):
+            for values in () if evidence.failed(act) else _apart(records(act.arguments, apart=True)):
                 if room <= 0 or len(self.all) >= MAX_OF_CASE:
                     self.whole = False
                     return
@@ -108,8 +112,9 @@ def fact(given: str | int | float) -> Value:
     return as_one(given)
 
 
-def records(arguments: Any) -> Iterator[Sequence[Any]]:
-    """The plain values of each object in JSON, from the outside to the inside."""
+def records(arguments: Any, *, apart: bool = False) -> Iterator[Sequence[Any]]:
+    """The plain values of each object in JSON, from the outside to the inside; with `apart` once for each text of its
+    lists."""
     waiting: deque[tuple[Any, tuple[Any, ...], int]] = deque([(arguments, (), 0)])
     given = 0
     while waiting and given < MAX_RECORDS:
@@ -123,11 +128,34 @@ def records(arguments: Any) -> Iterator[Sequence[Any]]:
         lists = [cast("list[Any]", member) for member in members if isinstance(member, list)]
         own = [item for items in lists for item in items if _is_plain(item)]
         if isinstance(node, Mapping) and (len(plain) > len(around) or own):
-            yield [*plain, *own]
-            given += 1
+            texts = [item for item in own if isinstance(item, str)] if apart else []
+            others = [item for item in own if not isinstance(item, str)] if apart else own
+            for each in [[text] for text in texts[:MAX_RECORDS]] or [[]]:
+                yield [*plain, *others, *each]
+                given += 1
         if depth < MAX_DEPTH:
             nested: list[Any] = [member for member in members if isinstance(member, Mapping | list)]
             waiting.extend((member, plain, depth + 1) for member in nested[:MAX_RECORDS])
+
+
+def _apart(found: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Each with one row of the statement that inserts several, where there is one."""
+    for values in found:
+        statements = ((at, _rows(value)) for at, value in enumerate(values) if isinstance(value, str))
+        at, rows = next(((at, rows) for at, rows in statements if len(rows) > 1), (0, list[str]()))
+        if not rows:
+            yield values
+        for row in rows[:MAX_RECORDS]:
+            yield [*values[:at], row, *values[at + 1 :]]
+
+
+def _rows(statement: str) -> list[str]:
+    """A statement that inserts several rows as one for each of them."""
+    begins = _ROWS.search(statement[:MAX_CHARACTERS])
+    if begins is None:
+        return []
+    head, tail = statement[: begins.end()], statement[begins.end() :]
+    return [f"{head}{match.group()}" for match in _ROW.finditer(tail)]
 
 
 def _is_plain(value: Any) -> bool:

@@ -17,7 +17,7 @@ from judge.checks.base import Finding, check, met, missing, partly
 from judge.checks.evidence import evidence_of
 from judge.checks.reading import Reading
 from judge.checks.records import Record, atoms_of, fact, passed, whole_record
-from judge.checks.sightings import done, is_word, listed, named_share, once, share_of, told_once
+from judge.checks.sightings import done, is_slight, is_word, listed, named_share, once, share_of, told_once
 from judge.checks.tools import fits, said
 from judge.checks.values import Value, same
 from judge.checks.ways import beside, computed, read_back, sent_elsewhere
@@ -156,7 +156,8 @@ def values_not_replaced(case: Case, *, used: Used) -> Finding:
     gives their values by tool and parameter, each way to do it as a list of its own:
     `{"files.read": {"path": [["march.csv", "april.csv"], ["all.csv"]]}}`; the way that comes nearest counts. That a
     value lacks is no mistake alone, nor is one more. The score is the share of values in whose place there is no other
-    that neither the task nor `used` names. Not applicable where none of the tools was called with success."""
+    that neither the task nor `used` names, at most half where there is one. Not
+    applicable where none of the tools was called with success."""
     task = Reading(case.task or "")
     known = told_once(
         "\n".join(str(each) for by_name in used.values() for ways in by_name.values() for way in ways for each in way)
@@ -169,14 +170,17 @@ def values_not_replaced(case: Case, *, used: Used) -> Finding:
             given = whole_record([act.arguments.get(name) for act in acts])
             lacking = min(([each for each in way if not given.has(fact(each))] for way in ways), key=len)
             others = atoms_of(given) if lacking else []
-            others = [atom for atom in others if not (known.has(atom) or task.has(atom) or is_word(atom))]
+            others = [atom for atom in others if not (known.has(atom) or task.has(atom) or is_slight(atom))]
             of += max(map(len, ways))
             both = list(zip(lacking, others, strict=False))
             replaced += [f"{value} by {other.written}" for value, other in both]
             speaking += acts if both else []
     if not of:
         return missing(Why.NOT_APPLICABLE, "none of the tools was called with success")
-    return share_of("replaced:", replaced, of, speaking, cut=False)
+    if not replaced:
+        return met()
+    score = min(EXCHANGED, 1 - len(replaced) / of)
+    return partly(score, f"replaced: {listed(replaced)}", acts=once(speaking))
 
 
 @check("written_as_found", needs={Need.TASK})

@@ -15,9 +15,10 @@ from judge.checks.base import Finding, check, met, missing, partly
 from judge.checks.evidence import evidence_of
 from judge.checks.pairing import Told
 from judge.checks.reading import Reading
+from judge.checks.records import fact
 from judge.checks.sightings import done, gives, is_few, listed, named_share, share_of, told_in, told_once
 from judge.checks.tools import said
-from judge.checks.values import ValueKind, values_in
+from judge.checks.values import Value, ValueKind, values_in
 from judge.rubric import Need
 from judge.verdict import Why
 
@@ -70,16 +71,31 @@ def answer_adds_nothing(case: Case, *, known: Sequence[Fact] = ()) -> Finding:
 def answer_pairs(case: Case, *, pairs: Annotated[Sequence[Facts], Field(min_length=2)]) -> Finding:
     """The answer gives each value to its own subject and not to another's. `pairs` lists subjects with their values,
     `[["Oslo", "14:05"], ["Lima", "8:05"]]`; two of them are exchanged where their values would stand nearer to the
-    subjects the other way round, the end of a sentence or line counting as far. The score is the share of pairs that
-    are not exchanged. Not applicable where the answer does not have two subjects with their values."""
+    subjects the other way round, the end of a sentence or line counting as far; and one is another's where all that
+    sentences about a subject give of its kind is neither its own, nor of the task, nor of `pairs`. The score is the
+    share of pairs with neither. Not applicable where the answer does not have two subjects with their values."""
     told = Told(case.answer or "")
+    another = _given_another(told, case.task or "", pairs)
     known = [pair for subject, *facts in pairs for fact in facts if (pair := told.pair(str(subject), fact)) is not None]
-    if len({pair.subject for pair in known}) < 2:
+    if len({pair.subject for pair in known}) < 2 and not another:
         return missing(Why.NOT_APPLICABLE, "the answer does not have two subjects with their values")
-    wrong = told.exchanged(known)
-    if not wrong:
+    wrong = [f"{each.subject}: {each.value}" for each in told.exchanged(known)]
+    if not wrong and not another:
         return met()
-    return partly(1 - len(wrong) / len(known), f"exchanged: {listed([f'{p.subject}: {p.value}' for p in wrong])}")
+    wrong += [each for each in another if each not in wrong]
+    return partly(max(0.0, 1 - len(wrong) / max(len(known), 2)), f"exchanged, or another value: {listed(wrong)}")
+
+
+def _given_another(told: Told, task: str, pairs: Sequence[Facts]) -> list[str]:
+    known = [*values_in(task), *(fact(each) for _, *facts in pairs for each in facts)]
+    by_subject: dict[str, list[Value]] = {}
+    for subject, *facts in pairs:
+        by_subject.setdefault(str(subject), []).extend(map(fact, facts))
+    return [
+        f"{subject}: {values[0].written}"
+        for subject, values in by_subject.items()
+        if told.gives_another(subject, values, known)
+    ]
 
 
 @check("task_in_answer", needs={Need.TASK, Need.ANSWER})

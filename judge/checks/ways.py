@@ -97,6 +97,12 @@ def stands_beside(about: Sequence[tuple[int, Record]], act: Act, value: Value) -
     return any(place < act.place and any(map(part.has, ways)) for place, part in about)
 
 
+def came_all(case: Case, facts: Sequence[Value]) -> bool:
+    """Whether all of these stand in a result, or follow from what results gave."""
+    acts = done(case, ())
+    return all(_came(case, acts, fact) for fact in facts)
+
+
 def _came(case: Case, acts: Sequence[Act], fact: Value) -> bool:
     evidence = evidence_of(case)
     return any(evidence.reading_of(act).has(fact) for act in acts) or computed(case, fact)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
 
 from judge.case import Act
-from judge.checks.pairing import Told
 from judge.checks.reading import Reading
 from judge.checks.records import atoms_of, whole_record
 from judge.checks.sightings import is_few, named_in
@@ -20,12 +18,8 @@ from judge.writing.sources import Source
 
 MAX_FACTS = 30
 MAX_GROUPS = 12
-MAX_PAIRS = 12
-MAX_SUBJECTS = 12
 MAX_USED = 20
-_CLEARLY = 12
-"""Characters by which values stand nearer to their subjects than to others."""
-_EXACT = 0.005
+MAX_SENT = 200
 _MEASURED = (ValueKind.NUMBER, ValueKind.DATE, ValueKind.TIME)
 
 
@@ -48,7 +42,7 @@ def common_facts(sources: Sequence[Source]) -> list[Value]:
     for fact in (fact for source in sources for fact in source.facts):
         if any(same(fact, other) for other in found) or all(source.of_the_hour(fact) for source in sources):
             continue
-        if all(source.tells(fact) for source in sources):
+        if all(source.tells(fact) or source.tells_opposite(fact) for source in sources):
             found.append(fact)
     return found[:MAX_FACTS]
 
@@ -91,37 +85,6 @@ def _groups(sources: Sequence[Source], chosen: Callable[[Source, Act], bool], *,
     return found[:MAX_GROUPS]
 
 
-def common_pairs(sources: Sequence[Source], agreed: Sequence[Value]) -> list[tuple[str, str]]:
-    """Subjects that the task names with the agreed facts that every answer gives them; of at least two subjects, or
-    none. Two facts are told apart where in every answer they would stand clearly farther from their subjects if they
-    were exchanged."""
-    told = [Told(source.case.answer or "") for source in sources]
-    named = [
-        each
-        for each in _subjects(sources[0].case.task or "")
-        if all(one.subject_places(each) for one in told) and not any(source.is_about_all(each) for source in sources)
-    ]
-    facts = [fact for fact in agreed if not _is_sum(fact, agreed)]
-    if len(named) < 2:
-        # Where the task names none, results may: files, references.
-        named = [fact.written for fact in facts if fact.kind is ValueKind.IDENTIFIER][:MAX_SUBJECTS]
-        facts = [fact for fact in facts if fact.kind is not ValueKind.IDENTIFIER]
-    found: set[tuple[str, str]] = set()
-    refuted: set[tuple[str, str]] = set()
-    for (one, other), (first, second) in product(combinations(named, 2), combinations(facts, 2)):
-        leanings = {_leaning(each, one, other, first, second) for each in told}
-        straight = {(one, first.written), (other, second.written)}
-        crossed = {(one, second.written), (other, first.written)}
-        if leanings == {1}:
-            found |= straight
-            refuted |= crossed
-        elif leanings == {-1}:
-            found |= crossed
-            refuted |= straight
-    kept = sorted(found - refuted)[:MAX_PAIRS]
-    return kept if len({subject for subject, _ in kept}) > 1 else []
-
-
 def common_kinds(sources: Sequence[Source], holds: Callable[[Source, Value], bool]) -> list[str]:
     """Kinds of values that every task names, and of which `holds` is so of all that any of them names."""
     found: list[str] = []
@@ -152,6 +115,23 @@ def used_values(sources: Sequence[Source]) -> dict[str, dict[str, list[list[str]
                 ways.append(written)
     filled = {tool: {name: ways for name, ways in each.items() if all(ways)} for tool, each in used.items()}
     return {tool: by_name for tool, by_name in filled.items() if by_name}
+
+
+def sent_values(sources: Sequence[Source]) -> list[str]:
+    """What every source passed on and that has a digit: they agree on it, however they came by it."""
+    first, *others = sources
+    found: dict[str, None] = {}
+    for _, record in first.records:
+        for atom in atoms_of(record):
+            if any(map(str.isdigit, atom.written)) and all(source.passed_on(atom) for source in others):
+                found[signed(atom)] = None
+    return list(found)[:MAX_SENT]
+
+
+def signed(value: Value) -> str:
+    """As a rubric says it: with the sign of a number, which is not of its letters."""
+    below = value.kind is ValueKind.NUMBER and value.number is not None and value.number < 0
+    return f"-{value.written}" if below and not value.written.startswith("-") else value.written
 
 
 def task_arguments(sources: Sequence[Source]) -> list[tuple[str, str]]:
@@ -204,42 +184,3 @@ def _best(
 
 def _within(some: Sequence[Value], others: Sequence[Value]) -> bool:
     return all(any(same(one, other) for other in others) for one in some)
-
-
-def _subjects(task: str) -> list[str]:
-    """What the task names; words of a name that stand side by side are one, and a part of another is none."""
-    joined: list[str] = []
-    end = -1
-    for value in values_in(task):
-        if value.kind in (ValueKind.NUMBER, ValueKind.DATE, ValueKind.TIME):
-            continue
-        if value.kind is ValueKind.NAME and joined and value.start == end + 1:
-            joined[-1] = f"{joined[-1]} {value.written}"
-        else:
-            joined.append(value.written)
-        end = value.end if value.kind is ValueKind.NAME else -1
-    distinct = list(dict.fromkeys(joined))[:MAX_SUBJECTS]
-    return [each for each in distinct if not any(each != other and each in other for other in distinct)]
-
-
-def _is_sum(fact: Value, agreed: Sequence[Value]) -> bool:
-    """Whether it belongs to several subjects, as the sum of what belongs to each."""
-    numbers = [each.number for each in agreed if each is not fact and each.number is not None]
-    return fact.number is not None and any(
-        abs(fact.number - one - other) < _EXACT for one, other in combinations(numbers, 2)
-    )
-
-
-def _leaning(told: Told, one: str, other: str, first: Value, second: Value) -> int:
-    """1 where the first fact is of the one subject and the second of the other, -1 the other way, 0 where unclear."""
-    places = told.value_places(first), told.value_places(second)
-    if not all(places):
-        return 0
-    subjects = told.subject_places(one), told.subject_places(other)
-    if order := told.order(subjects, places):
-        return order
-    straight = told.apart(subjects[0], places[0]) + told.apart(subjects[1], places[1])
-    crossed = told.apart(subjects[0], places[1]) + told.apart(subjects[1], places[0])
-    if abs(straight - crossed) < _CLEARLY:
-        return 0
-    return 1 if straight < crossed else -1

@@ -16,6 +16,7 @@ from judge.deciding import decide
 from judge.rubric import Category, Criterion, Rubric
 from judge.scope import Scope
 from judge.writing.choosing import LEAST
+from judge.writing.common_values import sent_values
 from judge.writing.comparing import PAPER
 from judge.writing.drafting import usual
 from judge.writing.families import task_key
@@ -66,7 +67,7 @@ def derive(sources: Sequence[Case], *, tasks: Sequence[str] = (), library: Libra
         )
     read = [Source(case) for case in sources]
     one_task = len({task_key(each) for each in (*told, *tasks)}) == 1
-    drafted = (of_task(read) if one_task else of_family(read)) + usual()
+    drafted = of_task(read) + usual(sent_values(read)) if one_task else of_family(read) + usual()
     kept = _sound([each for each in drafted if each.check in library], sources, library)
     checks = {each.check for each in kept}
     # What knows the facts and subjects says more than what has to guess them.

@@ -49,8 +49,9 @@ def told_result(tools: Sequence[Sequence[str]]) -> list[Criterion]:
     return [draft("told-result", TF, 9, "result_in_answer", text, each_of=[list(names) for names in tools])]
 
 
-def usual() -> list[Criterion]:
-    """What is so of any good episode."""
+def usual(sent: Sequence[str] = ()) -> list[Criterion]:
+    """What is so of any good episode. `sent` is what good ones passed on, where they did the same task."""
+    known: dict[str, Any] = {"known": list(sent)} if sent else {}
     return [
         draft("answered", TF, 7, "answer_given", "The answer says something."),
         draft("once", TA, 7, "no_repeats", "No call is made again that had already given its result."),
@@ -58,7 +59,14 @@ def usual() -> list[Criterion]:
         draft("grounded", TG, 7, "answer_grounded", "What the answer states comes from results or from the task."),
         draft("binds", TG, 6, "answer_binds", "What the answer says of one thing comes from a result about it."),
         draft("repaired", TG, 7, "failed_calls_repaired", "What failed was done again with success."),
-        draft("values", PA, 7, "argument_grounded", "Every value passed to a tool comes from the task or a result."),
+        draft(
+            "values",
+            PA,
+            7,
+            "argument_grounded",
+            "Every value passed to a tool comes from the task or a result.",
+            **known,
+        ),
     ]
 
 
@@ -89,6 +97,8 @@ def bounds(
             asked["complete"] = True
         elif sent:
             asked["sent"] = [list(each) for each in sent]
+        if facts:
+            asked["tools"] = sorted({act.written for source in sources for act in source.acts})
         found.append(draft("kept-to", TA, 7, "kept_to", text, **asked))
     if taken := origins(sources):
         names = sorted({name for by_name in taken.values() for each in by_name.values() for name in each})

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from judge.checks.values import Value
 from judge.rubric import Category, Criterion
+from judge.writing.common_pairs import common_pairs, labelled_pairs
 from judge.writing.common_tools import Role, alike_tools, changing_tools, roles, several_ways, varied
 from judge.writing.common_values import (
     Group,
     common_facts,
-    common_pairs,
     passed_values,
     read_together,
+    signed,
     used_values,
     written_together,
 )
@@ -40,10 +42,12 @@ def of_task(sources: Sequence[Source]) -> list[Criterion]:
     found += _served(needs, written, complete=complete)
     found += bounds(sources, shown, [_enough(group) for group in written if group.enough], complete=complete)
     found += told_result(changing_tools(sources, facts))
-    found += _paired(common_pairs(sources, facts))
+    found += _paired(common_pairs(sources, facts)) or _labelled(labelled_pairs(sources, facts))
     if facts:
         text = f"The answer has {said(shown)}."
-        found.append(draft("facts", TF, 10, "answer_has", text, essential=True, facts=shown))
+        found.append(
+            draft("facts", TF, 10, "answer_has", text, essential=True, facts=[_ways(sources, fact) for fact in facts])
+        )
         text = f"Results have {said(shown)}, which the answer needs."
         found.append(draft("facts-seen", TF, 5, "results_show", text, facts=shown))
     if several and (read := read_together(sources)):
@@ -95,6 +99,20 @@ def _paired(pairs: Sequence[tuple[str, str]]) -> list[Criterion]:
     ]
 
 
+def _ways(sources: Sequence[Source], fact: Value) -> str | list[str]:
+    """What the answer may have for it: of a number that good answers tell with either sign, both."""
+    both = any(source.tells_opposite(fact) for source in sources)
+    return [fact.written, f"-{fact.written}"] if both else fact.written
+
+
+def _labelled(pairs: Sequence[tuple[str, str]]) -> list[Criterion]:
+    if not pairs:
+        return []
+    shown = ", ".join(f"{label}: {value}" for label, value in pairs[:SHOWN])
+    text = f"The answer gives each value as what it is: {shown}."
+    return [draft("pairs", TG, 7, "answer_pairs", text, pairs=[list(pair) for pair in pairs])]
+
+
 def _served(needs: Sequence[Role], written: Sequence[Group], *, complete: bool) -> list[Criterion]:
     """A tool that changes something may be replaced where what it was sent is known; with half off where the ways are
     `complete`."""
@@ -129,11 +147,11 @@ def _asked(groups: Sequence[Group], known: Sequence[str]) -> dict[str, Any]:
 
 
 def _values(groups: Sequence[Group]) -> list[list[str]]:
-    return [[value.written for value in group.values] for group in groups]
+    return [[signed(value) for value in group.values] for group in groups]
 
 
 def _enough(group: Group) -> list[str]:
-    return [value.written for value in group.enough]
+    return [signed(value) for value in group.enough]
 
 
 def _listed(groups: Sequence[Group]) -> str:

@@ -32,6 +32,11 @@ class Source:
         self.acts: Sequence[Act] = [act for act in case.acts if not evidence.failed(act)]
 
     @cached_property
+    def results(self) -> list[Reading]:
+        """What its successful calls were answered."""
+        return [evidence_of(self.case).reading_of(act) for act in self.acts]
+
+    @cached_property
     def facts(self) -> list[Value]:
         """Values of the answer that a result gave and the task did not, each once."""
         found: list[Value] = []
@@ -83,6 +88,11 @@ class Source:
     def tells(self, value: Value) -> bool:
         """Whether it is one of the values of the answer."""
         return any(same(value, other) for other in self._told)
+
+    def tells_opposite(self, value: Value) -> bool:
+        """Whether it tells the number with the other sign: of -5, 5 too few."""
+        number = value.number
+        return number is not None and any(each.number == -number for each in self._told)
 
     @cached_property
     def _told(self) -> list[Value]:

@@ -263,3 +263,18 @@ def test_what_is_put_together_of_seen_parts_is_grounded_and_of_others_is_not(who
 
 def test_an_argument_longer_than_is_looked_through_cannot_be_called_grounded() -> None:
     assert sent("Anna Holm, 1,200.50. " * 2_000).why is Why.CUT
+
+
+def test_what_good_episodes_passed_on_is_known_and_what_stands_beside_it_is_not() -> None:
+    made = call("db.write_query", query="INSERT INTO gaps VALUES ('7Q', -5, 'Mr. Adeyemi')")
+    assert grounded(made, task="Note it.", known=["7Q", "-5", "Mr. Adeyemi"]).score == 1.0
+    found = grounded(made, task="Note it.", known=["7Q", "-5"])
+    assert found.score is not None
+    assert found.score < 0.5
+    assert "Adeyemi" in found.note
+    assert "7Q" not in found.note
+
+
+def test_a_whole_path_that_ends_in_one_of_the_task_is_grounded_and_one_in_another_folder_is_not() -> None:
+    assert sent("/srv/home/it/counted.csv", task="Compare it/counted.csv.").score == 1.0
+    assert sent("/srv/home/at/counted.csv", task="Compare it/counted.csv.").score == 0.0

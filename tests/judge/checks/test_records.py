@@ -17,8 +17,25 @@ def records(*arguments: Any, outcome: str = "ok") -> list[list[Any]]:
     return [list(record.values) for _, record in passed(case).all]
 
 
-def test_plain_arguments_are_one_record_and_lists_of_plain_values_belong_to_theirs():
-    assert records({"path": "a", "size": 3, "tags": ["x", "y"], "force": True, "note": None}) == [["a", 3, "x", "y"]]
+def test_plain_arguments_are_one_record_and_lists_of_numbers_belong_to_theirs():
+    assert records({"path": "a", "size": 3, "rows": [4, 5], "force": True, "note": None}) == [["a", 3, 4, 5]]
+
+
+def test_each_text_of_a_list_could_have_been_passed_by_a_call_of_its_own():
+    assert records({"repo": "a", "files": ["x", "y"]}) == [["a", "x"], ["a", "y"]]
+
+
+def test_each_row_that_a_statement_inserts_is_a_record_and_keeps_its_table():
+    given = records({"query": "INSERT INTO gaps (code, difference) VALUES ('A(1', -3), ('B', 11)", "db": "x"})
+    head = "INSERT INTO gaps (code, difference) VALUES "
+    assert given == [[f"{head}('A(1', -3)", "x"], [f"{head}('B', 11)", "x"]]
+    one = "INSERT INTO gaps VALUES ('A', -3)"
+    assert records({"query": one}) == [[one]]
+
+
+@pytest.mark.parametrize("text", ["('" * 50_000, "(" * 100_000, "(1," * 30_000, "('" + "a" * 100_000])
+def test_statements_of_strangers_are_taken_apart_in_bounded_work(text: str):
+    assert len(records({"query": f"INSERT INTO a VALUES {text}"})) <= MAX_RECORDS
 
 
 def test_each_nested_object_is_a_record_with_what_stands_around_it():

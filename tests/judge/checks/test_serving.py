@@ -206,3 +206,12 @@ def test_texts_of_strangers_are_decided_like_others(name: str, text: str):
     steps = [{"files.read": {"path": text, "deep": deep, "n": 10**30}, "gives": text}]
     found = decided(name, case(*steps, answer=text, task=text or None), **EXAMPLES[name])
     assert (found.score is None) != (found.why is None)
+
+
+def test_where_facts_lack_reading_something_else_than_good_episodes_did_is_called_beside():
+    read = {"files.read": {"path": "a.txt"}, "gives": "checked 2026-05-06"}
+    info = {"files.info": {"path": "a.txt"}, "gives": "modified 2026-11-30"}
+    asked: dict[str, Any] = {"servers": ["files"], "facts": ["2026-05-06"], "tools": ["files.read"]}
+    assert decided("kept_to", case(info), **asked).score == 0.0
+    assert decided("kept_to", case(info, read), **asked).score == 1.0
+    assert decided("kept_to", case(info), **(asked | {"tools": []})).score == 1.0

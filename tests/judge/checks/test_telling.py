@@ -122,3 +122,21 @@ def test_texts_of_strangers_are_decided_like_others(name: str, text: str):
     steps = [{"files.read": {"path": text, "deep": deep, "n": 10**30}, "gives": text}]
     found = decided(name, case(*steps, answer=text, task=text or None), **EXAMPLES[name])
     assert (found.score is None) != (found.why is None)
+
+
+GAPS = [["NN1", "6"], ["RB5", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ("2 are off. NN1 habit, 6 too many; RB5 robot, 2 too few.", 1.0),
+        ("Off by the count (2):\n- habit (NN1): +6\n- robot (RB5): -2", 1.0),
+        ("2 are off. NN1 habit, 6 too many; RB5 robot, 16 too few.", 0.0),
+        ("NN1 habit, 6 too many; RB5 robot, 16 too few.", 0.5),
+        ("- habit (NN1): -2\n- robot (RB5): +6", 0.0),
+        ("NN1 has 6 too many. RB5 is off, too: 14 of 16 are there, so 2 lack.", 1.0),
+    ],
+)
+def test_a_subject_with_another_value_than_its_own_is_seen_and_the_sign_may_be_said_in_words(answer: str, score: float):
+    assert decided("answer_pairs", case(answer=answer), pairs=GAPS).score == score
