@@ -123,7 +123,7 @@ def fill_wheels() -> None:
     say(f"Fetching packages into {WHEELS}.")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["postgres"], *extras["observability"], *BESIDE]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["observability"], *extras["judge"], *BESIDE]
     for old in WHEELS.glob("*.whl"):
         old.unlink()
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(WHEELS), *wanted]
