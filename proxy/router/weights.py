@@ -1,7 +1,7 @@
 """Where the files of a model are on this machine, and their hash.
 
-Above: encoder.py, language_model.py. Below: huggingface_hub, imported only for a model that is neither a folder nor in a
-package.
+Above: encoder.py, language_model.py. Below: huggingface_hub, imported only for a model that is neither a folder nor in
+a package.
 """
 
 from __future__ import annotations
