@@ -1,1 +1,1 @@
-"""The trainer: reads judged trajectories, writes router adapters."""
+"""The trainer: from judged trajectories to adapters of the router, and through gates into the gateway."""
