@@ -104,7 +104,7 @@ class DelegateTask:
     def definition(self) -> dict[str, Any]:
         made = definition(
             self.name,
-            "Have a model here work a whole task.",
+            "Have a model here do a task.",
             {"task": STRING},
             ("task",),
             read_only=False,

@@ -63,7 +63,7 @@ class SearchTools:
         names = f" Servers: {names_line(servers, room)}" if room else ""
         return definition(
             self.name,
-            f"Find tools by purpose; task: the user's own words.{names}",
+            f"Find tools by purpose; task: user's own words.{names}",
             {
                 "query": STRING,
                 "task": STRING,
@@ -157,7 +157,7 @@ class ListServers:
         self._gateway = gateway
 
     def definition(self) -> dict[str, Any]:
-        return definition(self.name, "All servers and their state.", {"page": INTEGER})
+        return definition(self.name, "Servers and their state.", {"page": INTEGER})
 
     async def run(self, request: Request) -> dict[str, Any]:
         servers = self._gateway.catalog.servers
@@ -186,7 +186,7 @@ class ListTools:
         self._gateway = gateway
 
     def definition(self) -> dict[str, Any]:
-        return definition(self.name, "The tools of one server.", {"server": STRING, "page": INTEGER}, ("server",))
+        return definition(self.name, "Tools of one server.", {"server": STRING, "page": INTEGER}, ("server",))
 
     async def run(self, request: Request) -> dict[str, Any]:
         server = self._gateway.catalog.server(str(request.arguments["server"]))

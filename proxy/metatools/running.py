@@ -20,7 +20,7 @@ from proxy.sandbox.base import RunResult, Status
 from proxy.store.recorder import Outcome
 
 DESCRIPTION = (
-    "Run Python; tools are functions: server.tool(arg=1). Variables persist. Returns prints and last value. "
+    "Run Python; tools are functions: server.tool(arg=1). Variables persist. Shows prints, last value. "
     "servers(), help(server), parallel(fn, items), ToolError."
 )
 _FENCED = re.compile(r"\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*", re.DOTALL)

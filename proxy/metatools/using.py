@@ -33,7 +33,7 @@ class DescribeTools:
     def definition(self) -> dict[str, Any]:
         return definition(
             self.name,
-            "Parameters and docs of tools; call before call_tool.",
+            "Parameters and docs; call before call_tool.",
             {
                 "tools": {"type": "array", "items": STRING},
                 "format": {"type": "string", "enum": ["python", "json"]},
@@ -103,7 +103,7 @@ class ReadResult:
     def definition(self) -> dict[str, Any]:
         return definition(
             self.name,
-            "More of a cut result, or the places where find occurs.",
+            "More of a cut result, or where find occurs.",
             {"id": STRING, "offset": INTEGER, "find": STRING},
             ("id",),
         )

@@ -275,5 +275,6 @@ async def test_all_meta_tools_together_stay_within_their_tokens(tmp_path: Path, 
                 ]
                 instructions = client.instructions or ""
             assert {"run_python", "delegate_task"} <= {tool["name"] for tool in tools}
-            assert by_bytes(compact(tools)) <= 750, {tool["name"]: by_bytes(compact([tool])) for tool in tools}
+            # The limit is 750; each further word of a definition is to be a decision, not an accident.
+            assert by_bytes(compact(tools)) <= 740, {tool["name"]: by_bytes(compact([tool])) for tool in tools}
             assert by_bytes(compact(tools)) + by_bytes(instructions) <= most
