@@ -103,10 +103,10 @@ $(OUT):
 
 .venv/.test: .venv/.python pyproject.toml
 	$(if $(TORCH),$(BIN)/python -m pip install --quiet $(TORCH))
-	$(BIN)/python -m pip install --quiet --editable '.[router]' '$(UV)' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[trainer]' '$(UV)' --group dev
 	touch $@
 
 .venv/.bench: .venv/.python pyproject.toml
 	$(if $(TORCH),$(BIN)/python -m pip install --quiet $(TORCH))
-	$(BIN)/python -m pip install --quiet --editable '.[router]' --group bench
+	$(BIN)/python -m pip install --quiet --editable '.[trainer]' --group bench
 	touch $@
