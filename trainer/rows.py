@@ -58,7 +58,8 @@ class RankingRow:
     """Of the step."""
     origin: Origin
     query: Query
-    """With the history that its task had then. `query.task` and `query.episode` as they were asked."""
+    """With the history that its task had then. `query.task` as it was asked; `query.episode` is the episode's id: the
+    task's own, by which the gateway asked, is a secret."""
     policy: str
     adapter: str | None
     """Hash of the adapter that ranked."""
@@ -72,6 +73,14 @@ class RankingRow:
     used: tuple[Used, ...]
     advantage: float
     """Of this turn: the episode's, and where the judge's credits speak of it, theirs (data/advantages.py)."""
+    weight: float = 1.0
+    """How much it counts beside other rows: what is left of it after the caps (data/caps.py). Whoever makes a weight of
+    the advantage multiplies it with this one."""
+
+    @property
+    def right(self) -> tuple[Used, ...]:
+        """What was right by reward: used, ok, and of no negative credit."""
+        return tuple(each for each in self.used if each.ok and (each.credit is None or each.credit >= 0))
 
 
 class SegmentKind(StrEnum):
@@ -108,6 +117,8 @@ class PolicyRow:
     segments: tuple[Segment, ...]
     advantages: Mapping[str, float] = field(default_factory=dict[str, float])
     """By step id where the turn's advantage is not the episode's."""
+    weight: float = 1.0
+    """As a ranking row's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
