@@ -58,8 +58,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "proxy": frozenset(),
     "judge": frozenset({"proxy.store", "proxy.errors"}),
     "judge.commands": frozenset({"judge", "proxy.store", "proxy.errors", "proxy.settings", "proxy.commands"}),
-    # A row reads as the policy reads and has the history that the task had: both are made by the gateway's own code. Files
-    # are replaced as its files are, and documents of tools are made from its records.
+    # A row reads as the policy reads and has the history that the task had: both are made by the gateway's own code.
+    # Files are replaced as its files are, and documents of tools are made from its records.
     "trainer": frozenset(
         {
             *("proxy.store", "proxy.router", "proxy.policy", "proxy.tasks", "proxy.catalog", "proxy.files"),
