@@ -84,6 +84,8 @@ class Beginner:
     """As in `Episode`."""
     client: str | None = None
     protocol: str | None = None
+    parent_step: str | None = None
+    """Of a delegated task: the step that delegates it."""
 
 
 class TaskStore:
@@ -131,6 +133,7 @@ class TaskStore:
             client=by.client,
             protocol=by.protocol,
             began_at=datetime.now(UTC),
+            parent_step=by.parent_step,
         )
         task = Task(task_id, by.agent, self._clock(), episode)
         self._tasks[task.id] = task

@@ -1,8 +1,8 @@
 """The meta-tool delegate_task: a whole task for the gateway's own model, worked with the agent's permissions.
 
 Above: endpoint/search_mode.py, which also is what the model works through, then without this meta-tool: no task is
-delegated from within one. Below: proxy/policy. What the model does is an episode of its own in the log, whose client
-names the step that delegated it.
+delegated from within one. Below: proxy/policy. What the model does is an episode of its own in the log, linked to the
+step that delegated it.
 """
 
 from __future__ import annotations
@@ -131,8 +131,15 @@ class DelegateTask:
 
     def _begin(self, request: Request) -> Task:
         caller, episode = request.caller, request.task.episode
-        by = Beginner(agent=caller.agent, mode=MODE, client=f"{self.name} {caller.step_id}", protocol=episode.protocol)
-        task = self._tasks.begin(by)
+        task = self._tasks.begin(
+            Beginner(
+                agent=caller.agent,
+                mode=MODE,
+                client=self.name,
+                protocol=episode.protocol,
+                parent_step=caller.step_id,
+            )
+        )
         # The words of the task may be those of a server that is not logged in full.
         task.level = request.task.level
         return task

@@ -7,7 +7,8 @@ anything with the columns of its table as attributes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from proxy.store.recorder import EndReason, Level, Outcome, Revealed
@@ -18,6 +19,7 @@ from proxy.store.trajectory import (
     TrajectoryCall,
     TrajectoryDecision,
     TrajectoryEnding,
+    TrajectoryShadow,
     TrajectoryStep,
 )
 
@@ -30,16 +32,21 @@ def head_of(episode: Any, ending: Any) -> EpisodeHead:
     return EpisodeHead(**_head(episode, ending))
 
 
-def trajectory_of(
-    episode: Any,
-    ending: Any,
-    steps: Iterable[Any],
-    calls: Mapping[str, Any],
-    decisions: Mapping[str, Any],
-    gaps: Iterable[Any],
-) -> Trajectory:
-    """One episode; `steps` in the order in which they began, `calls` and `decisions` by the id of their step, `gaps`
-    those of the streams that its steps are from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Rows that belong to steps, by the ids of these."""
+
+    calls: Mapping[str, Any]
+    decisions: Mapping[str, Any]
+    shadows: Mapping[str, Any]
+    delegated: Mapping[str, Sequence[str]]
+    """Ids of episodes."""
+    episodes: Mapping[str, str]
+    """Of steps that delegated: the id of the episode that they are of."""
+
+
+def trajectory_of(episode: Any, ending: Any, steps: Iterable[Any], beside: Beside, gaps: Iterable[Any]) -> Trajectory:
+    """One episode; `steps` in the order in which they began, `gaps` those of the streams that its steps are from."""
     rows = list(steps)
     runs = {row.id for row in rows if row.parent_id is None}
     own: list[Any] = []
@@ -48,11 +55,12 @@ def trajectory_of(
         (in_code[row.parent_id] if row.parent_id in runs else own).append(row)
 
     def step(row: Any, code_calls: tuple[TrajectoryStep, ...] = ()) -> TrajectoryStep:
-        return _step(row, calls.get(row.id), decisions.get(row.id), code_calls)
+        return _step(row, beside, code_calls)
 
     return Trajectory(
         **_head(episode, ending),
         steps=tuple(step(row, tuple(step(call) for call in in_code.get(row.id, ()))) for row in own),
+        parent_episode=beside.episodes.get(episode.parent_step),
         lost=_lost(rows, gaps, open_ended=ending is None or ending.reason == EndReason.LOST),
     )
 
@@ -68,6 +76,7 @@ def _head(episode: Any, ending: Any) -> dict[str, Any]:
         "rendering": episode.rendering,
         "catalog": episode.catalog,
         "began_at": episode.began_at,
+        "parent_step": episode.parent_step,
         "ending": None if ending is None else _ending(ending),
     }
 
@@ -89,7 +98,8 @@ def _ending(row: Any) -> TrajectoryEnding:
     )
 
 
-def _step(row: Any, call: Any, decision: Any, code_calls: tuple[TrajectoryStep, ...]) -> TrajectoryStep:
+def _step(row: Any, beside: Beside, code_calls: tuple[TrajectoryStep, ...]) -> TrajectoryStep:
+    call, decision = beside.calls.get(row.id), beside.decisions.get(row.id)
     return TrajectoryStep(
         id=row.id,
         parent_id=row.parent_id,
@@ -110,8 +120,9 @@ def _step(row: Any, call: Any, decision: Any, code_calls: tuple[TrajectoryStep, 
         started_at=row.started_at,
         duration_ms=row.duration_ms,
         call=None if call is None else _call(call, row),
-        decision=None if decision is None else _decision(decision),
+        decision=None if decision is None else _decision(decision, beside.shadows.get(row.id)),
         code_calls=code_calls,
+        delegated=tuple(beside.delegated.get(row.id, ())),
     )
 
 
@@ -139,14 +150,14 @@ def _size(whole: int | None, kept: int | None, hashed: str | None) -> Size | Non
     return None if whole is None else Size(whole_bytes=whole, kept_bytes=kept or 0, hash=hashed)
 
 
-def _decision(row: Any) -> TrajectoryDecision:
+def _decision(row: Any, shadow: Any) -> TrajectoryDecision:
     return TrajectoryDecision(
         policy=row.policy,
         adapter=row.adapter,
         query=row.query,
         task=row.task,
         servers=_tuple(row.servers),
-        candidates=None if row.candidates is None else tuple((tool, score) for tool, score in row.candidates),
+        candidates=None if row.candidates is None else _candidates(row),
         shown=_tuple(row.shown),
         propensities=_tuple(row.propensities),
         degraded=row.degraded,
@@ -158,7 +169,18 @@ def _decision(row: Any) -> TrajectoryDecision:
         entropy=row.entropy,
         sure=row.sure,
         explored=row.explored,
+        shadow=None if shadow is None else _shadow(shadow),
     )
+
+
+def _shadow(row: Any) -> TrajectoryShadow:
+    return TrajectoryShadow(
+        policy=row.policy, adapter=row.adapter, candidates=_candidates(row), decided_at=row.decided_at
+    )
+
+
+def _candidates(row: Any) -> tuple[tuple[str, float], ...]:
+    return tuple((tool, score) for tool, score in row.candidates)
 
 
 def _tuple(values: Any) -> tuple[Any, ...] | None:

@@ -25,7 +25,7 @@ from proxy.store.judgements import Judgement, Label, LabelEntry, judgements_of, 
 from proxy.store.lines import SCHEMA
 from proxy.store.rubrics import Rubric, rubrics_of
 from proxy.store.tables import GapRow, SnapshotRow, StreamRow
-from proxy.store.trajectories import Trajectory, TrajectoryCall, TrajectoryStep, stream
+from proxy.store.trajectories import Trajectory, TrajectoryCall, TrajectoryDecision, TrajectoryStep, stream
 
 EPISODES_AT_ONCE = 50
 DEFINITIONS_AT_ONCE = 200
@@ -156,6 +156,7 @@ def episode_line(
         "rendering": trajectory.rendering,
         "catalog": trajectory.catalog,
         "began_at": time_of(trajectory.began_at),
+        "parent_step": trajectory.parent_step,
         "steps": [_step(step) for step in trajectory.every_step()],
         "ending": None if trajectory.ending is None else members(trajectory.ending),
         "judgements": [_of_episode(each) for each in judged],
@@ -184,8 +185,12 @@ def _step(step: TrajectoryStep) -> dict[str, Any]:
         "started_at": time_of(step.started_at),
         "duration_ms": step.duration_ms,
         "call": None if step.call is None else _call(step.call, step),
-        "decision": None if step.decision is None else members(step.decision),
+        "decision": None if step.decision is None else _decision(step.decision),
     }
+
+
+def _decision(decision: TrajectoryDecision) -> dict[str, Any]:
+    return {**members(decision), "shadow": None if decision.shadow is None else members(decision.shadow)}
 
 
 def _call(call: TrajectoryCall, step: TrajectoryStep) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from proxy.store.tables import (
     EndingRow,
     EpisodeRow,
     GapRow,
+    ShadowRow,
     SnapshotRow,
     StepRow,
     StreamRow,
@@ -36,7 +37,7 @@ _IDS_AT_ONCE = 500
 """Values of one condition; databases have limits for them."""
 _TIMES: dict[type[Base], frozenset[str]] = {
     table: frozenset(column.key for column in table.__table__.columns if isinstance(column.type, Utc))
-    for table in (StreamRow, EpisodeRow, StepRow, CallRow, DecisionRow, DefinitionRow, SnapshotRow)
+    for table in (StreamRow, EpisodeRow, StepRow, CallRow, DecisionRow, ShadowRow, DefinitionRow, SnapshotRow)
 }
 
 
@@ -61,6 +62,7 @@ class Inserter:
             for snapshot in kinds["snapshot"]:
                 await self._add(connection, SnapshotRow, [await _snapshot(connection, snapshot)])
             await self._steps(connection, [step for step in kinds["step"] if not _covered(deletions, step)])
+            await self._shadows(connection, [each for each in kinds["shadow"] if not _covered(deletions, each)])
             endings = [ending for ending in kinds["ending"] if not _covered(deletions, ending)]
             await self._endings(connection, {ending["episode"]["id"]: _ending(ending) for ending in endings})
 
@@ -104,6 +106,13 @@ class Inserter:
         await self._add(connection, CallRow, calls)
         await self._add(connection, DecisionRow, decisions)
 
+    async def _shadows(self, connection: AsyncConnection, shadows: Sequence[Record]) -> None:
+        """One whose step was refused, or is deleted already, has nothing to stand beside."""
+        there: set[str] = set()
+        for ids in _pieces([each["step"] for each in shadows]):
+            there |= set((await connection.execute(select(StepRow.id).where(StepRow.id.in_(ids)))).scalars())
+        await self._add(connection, ShadowRow, [_shadow(each) for each in shadows if each["step"] in there])
+
     async def _endings(self, connection: AsyncConnection, endings: Mapping[str, Record]) -> None:
         """An episode of which no step was to be written has no ending either."""
         for ids in _pieces(list(endings)):
@@ -131,6 +140,12 @@ class Inserter:
 def _covered(deletions: Deletions, record: Record) -> bool:
     episode = record["episode"]
     return deletions.covers(episode["id"], episode["agent"], datetime.fromisoformat(episode["began_at"]))
+
+
+def _shadow(record: Record) -> Record:
+    names = ("policy", "adapter", "candidates", "decided_at")
+    of_it = {"step_id": record["step"], "episode_id": record["episode"]["id"]}
+    return of_it | {name: record[name] for name in names}
 
 
 def _ending(record: Record) -> Record:

@@ -26,6 +26,11 @@ WHOLE: _Schema = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
 NUMBER: _Schema = {"type": "number", "minimum": -1e300, "maximum": 1e300}
 SHARE: _Schema = {"type": "number", "minimum": 0, "maximum": 1}
 STRINGS: _Schema = {"type": "array", "items": WORDS}
+CANDIDATES: _Schema = {
+    "type": "array",
+    "items": {"type": "array", "prefixItems": [WORDS, NUMBER], "items": False, "minItems": 2},
+}
+"""Tools with their scores."""
 
 
 def schema() -> _Schema:
@@ -53,6 +58,7 @@ def schema() -> _Schema:
             "step": _step(),
             "call": _call(),
             "decision": _decision(),
+            "shadow": _shadow(),
             "size": _closed(whole_bytes=WHOLE, kept_bytes=WHOLE, hash=_or_null(_short(64))),
             "ending": _ending(),
             "judgement": _judgement(),
@@ -96,6 +102,8 @@ def _rubric() -> _Schema:
 
 def _episode() -> _Schema:
     return _closed(
+        # Lines of before it was noted have none.
+        optional={"parent_step": _or_null(_short(40))},
         id=_short(40),
         stream=_short(40),
         agent=WORDS,
@@ -158,13 +166,14 @@ def _decision() -> _Schema:
             "entropy": _or_null(NUMBER),
             "sure": _or_null({"type": "boolean"}),
             "explored": _or_null({"type": "boolean"}),
+            "shadow": _or_null(_ref("shadow")),
         },
         policy=_short(64),
         adapter=_or_null(_short(64)),
         query=_or_null(WORDS),
         task=_or_null(WORDS),
         servers=_or_null(STRINGS),
-        candidates=_or_null(_list(_pair(WORDS, NUMBER))),
+        candidates=_or_null(CANDIDATES),
         shown=_or_null(STRINGS),
         propensities=_or_null(_list(SHARE)),
         degraded=_or_null(WORDS),
@@ -172,6 +181,10 @@ def _decision() -> _Schema:
         decided_at=TIME,
         duration_ms=NUMBER,
     )
+
+
+def _shadow() -> _Schema:
+    return _closed(policy=_short(64), adapter=_or_null(_short(64)), candidates=CANDIDATES, decided_at=TIME)
 
 
 def _ending() -> _Schema:
@@ -237,7 +250,7 @@ def _closed(optional: _Schema | None = None, **properties: _Schema) -> _Schema:
 
 def _with_head(kind: str, shape: _Schema) -> _Schema:
     properties = {"schema": {"const": SCHEMA}, "kind": {"const": kind}, **shape["properties"]}
-    return {**shape, "required": list(properties), "properties": properties}
+    return {**shape, "required": ["schema", "kind", *shape["required"]], "properties": properties}
 
 
 def _short(most: int) -> _Schema:

@@ -29,6 +29,7 @@ from proxy.store.tables import (
     LabelRow,
     RubricRow,
     RubricSourceRow,
+    ShadowRow,
     SnapshotRow,
     StepRow,
     StreamRow,
@@ -169,21 +170,24 @@ def _rubric(value: Row) -> Rows:
 
 
 def _episode(value: Row) -> Rows:
-    row = _timed(_body(value), "began_at")
+    row: Row = {"parent_step": None, **_timed(_body(value), "began_at")}
     of_it = {"episode_id": value["id"]}
     steps, ending, judged, labelled = (row.pop(name) for name in ("steps", "ending", "judgements", "labels"))
     _check_ids(steps)
     calls = [{"step_id": step["id"], **of_it, **_call(step["call"])} for step in steps if step["call"] is not None]
-    decisions = [
-        {"step_id": step["id"], **of_it, **_decision(step["decision"])}
-        for step in steps
-        if step["decision"] is not None
+    decided = {step["id"]: step["decision"] for step in steps if step["decision"] is not None}
+    decisions = [{"step_id": step_id, **of_it, **_decision(each)} for step_id, each in decided.items()]
+    shadows = [
+        {"step_id": step_id, **of_it, **_timed(shadow, "decided_at")}
+        for step_id, each in decided.items()
+        if (shadow := each.get("shadow")) is not None
     ]
     return {
         EpisodeRow: [row],
         StepRow: [{**_step(step), **of_it} for step in steps],
         CallRow: calls,
         DecisionRow: decisions,
+        ShadowRow: shadows,
         EndingRow: [] if ending is None else [{**_timed(ending, "ended_at"), **of_it}],
         JudgementRow: [{**_timed(each, "created_at"), **of_it} for each in judged],
         LabelRow: [{**_timed(each, "created_at"), **of_it} for each in labelled],
@@ -217,7 +221,9 @@ def _call(call: Row) -> Row:
 
 def _decision(decision: Row) -> Row:
     later = dict.fromkeys(("asked", "cut", "entropy", "sure", "explored"))
-    return {**later, **_timed(decision, "decided_at")}
+    row = {**later, **_timed(decision, "decided_at")}
+    row.pop("shadow", None)
+    return row
 
 
 def _size(size: Mapping[str, Any] | None, of: str) -> Row:

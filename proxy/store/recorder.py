@@ -58,6 +58,8 @@ class Episode:
     protocol: str | None = None
     """Version of MCP that it spoke."""
     began_at: datetime
+    parent_step: str | None = None
+    """The step of another episode that delegated it, which ends after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,21 @@ class Decision:
     def cut(self) -> int:
         """How many were shown. It follows from the scores: as an action, its propensity is 1."""
         return len(self.shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowDecision:
+    """What the shadow adapter ranked for the query of a decision, after that was answered."""
+
+    step_id: str
+    """Of the decision; it is recorded before, at level `full`."""
+    episode: Episode
+    policy: str
+    adapter: str | None
+    """Hash of the adapter."""
+    candidates: tuple[tuple[str, float], ...]
+    """As in `Decision`: what its agent may see, with what the task did before applied."""
+    decided_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ import anyio
 from proxy.store.database import Database
 from proxy.store.feeding import Feeder
 from proxy.store.outbox import Outbox
-from proxy.store.recorder import Ending, Level, Step
-from proxy.store.records import ending_record, step_record
+from proxy.store.recorder import Ending, Level, ShadowDecision, Step
+from proxy.store.records import ending_record, shadow_record, step_record
 from proxy.store.redaction import Redactor
 from proxy.store.snapshots import CatalogView, records_of
 from proxy.store.streams import Counters, StreamFolder
@@ -167,6 +167,16 @@ class StoreRecorder:
         else:
             self._outbox.put(line)
             self._feeder.wake()
+
+    def shadow(self, shadow: ShadowDecision) -> None:
+        """Returns at once and never raises. Its step was recorded before."""
+        if self._feeder is None:
+            return
+        try:
+            self._outbox.put(shadow_record(shadow))
+            self._feeder.wake()
+        except Exception:
+            logger.exception("the shadow's ranking for step %s cannot be written", shadow.step_id)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

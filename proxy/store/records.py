@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from proxy.store.recorder import Call, Decision, Ending, Episode, Level, Step
+from proxy.store.recorder import Call, Decision, Ending, Episode, Level, ShadowDecision, Step
 
 UNWRITABLE = "toolatlas/unwritable"
 """Key of what stands in the place of contents that are no JSON, or nested too deeply; its value says why."""
@@ -59,6 +59,20 @@ def ending_record(ending: Ending) -> bytes:
     )
 
 
+def shadow_record(shadow: ShadowDecision) -> bytes:
+    return line_of(
+        {
+            "kind": "shadow",
+            "step": shadow.step_id,
+            "episode": _episode(shadow.episode),
+            "policy": shadow.policy,
+            "adapter": shadow.adapter,
+            "candidates": shadow.candidates,
+            "decided_at": shadow.decided_at.isoformat(),
+        }
+    )
+
+
 def gap_record(first: int, last: int) -> bytes:
     """Steps that there was no room for."""
     return line_of({"kind": "gap", "first": first, "last": last, "reason": "overload"})
@@ -103,6 +117,7 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "client": episode.client,
         "protocol": episode.protocol,
         "began_at": episode.began_at.isoformat(),
+        "parent_step": episode.parent_step,
     }
 
 

@@ -40,6 +40,7 @@ class Rows:
         makers = {
             "step": self._step,
             "ending": self._ending,
+            "shadow": self._shadow,
             "definition": self._definition,
             "snapshot": self._snapshot,
         }
@@ -106,6 +107,7 @@ class Rows:
             "client": self._text(episode["id"], episode["client"]),
             "protocol": protocol[:32] if protocol is not None else None,
             "began_at": episode["began_at"],
+            "parent_step": episode["parent_step"],
         }
 
     def _call(self, of: str, call: Record, step: Record) -> Record:
@@ -147,6 +149,9 @@ class Rows:
             "sure": decision["sure"],
             "explored": decision["explored"],
         }
+
+    def _shadow(self, record: Record) -> Record:
+        return record | {"episode": self._episode(record["episode"]), "policy": record["policy"][:64]}
 
     def _ending(self, record: Record) -> Record:
         outcome = record["outcome"]

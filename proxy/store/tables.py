@@ -1,5 +1,6 @@
 """The tables of the log, the same on SQLite and PostgreSQL; migrations/ makes them. Those of the judge are in
-judging_tables.py, and named here, so that whoever imports this module has them all.
+judging_tables.py, those of rankings in routing_tables.py, those of adapters in registry_tables.py, and all are named
+here, so that whoever imports this module has them all.
 
 Above: shipping.py writes them, trajectories.py and dashboard/ read them. Below: columns.py. Rows are only ever added,
 and removed whole by retention and deletion: no row changes after it was written. What agents and servers said is
@@ -28,9 +29,12 @@ from proxy.store.judging_tables import (
     RubricRow,
     RubricSourceRow,
 )
+from proxy.store.registry_tables import AdapterApprovalRow, AdapterRow, AdapterStateRow
+from proxy.store.routing_tables import DecisionRow, ShadowRow
 
 __all__ = [
     "RENDERING",
+    "AdapterApprovalRow",
     "AdapterRow",
     "AdapterStateRow",
     "AttachmentRow",
@@ -53,6 +57,7 @@ __all__ = [
     "LabelRow",
     "RubricRow",
     "RubricSourceRow",
+    "ShadowRow",
     "SnapshotRow",
     "StepRow",
     "StreamRow",
@@ -91,7 +96,7 @@ class GapRow(Base):
 
 class EpisodeRow(Base):
     __tablename__ = "episodes"
-    __table_args__ = (Index(None, "began_at", "id"), Index(None, "agent", "began_at"))
+    __table_args__ = (Index(None, "began_at", "id"), Index(None, "agent", "began_at"), Index(None, "parent_step"))
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
     stream: Mapped[str] = mapped_column(String(40))
@@ -103,6 +108,9 @@ class EpisodeRow(Base):
     catalog: Mapped[str] = mapped_column(String(64))
     """Hash of the catalogue at its first step; a row of `snapshots`."""
     began_at: Mapped[datetime]
+    parent_step: Mapped[str | None] = mapped_column(String(40))
+    """The step that delegated it, of another episode. No foreign key: that step ends, and is written, after this
+    episode; and it may be deleted before."""
 
 
 class StepRow(Base):
@@ -173,35 +181,6 @@ class CallRow(Base):
     duration_ms: Mapped[float] = mapped_column(Float)
 
 
-class DecisionRow(Base):
-    __tablename__ = "decisions"
-
-    step_id: Mapped[str] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"), primary_key=True)
-    episode_id: Mapped[str] = mapped_column(ForeignKey("episodes.id", ondelete="CASCADE"), index=True)
-    policy: Mapped[str] = mapped_column(String(64))
-    adapter: Mapped[str | None] = mapped_column(String(64))
-    query: Mapped[str | None] = mapped_column(Words)
-    task: Mapped[str | None] = mapped_column(Words)
-    servers: Mapped[Any | None] = mapped_column(Json)
-    candidates: Mapped[Any | None] = mapped_column(Json)
-    """`[[tool, score], …]`, best first."""
-    shown: Mapped[Any | None] = mapped_column(Json)
-    propensities: Mapped[Any | None] = mapped_column(Json)
-    degraded: Mapped[str | None] = mapped_column(Words)
-    catalog: Mapped[str] = mapped_column(String(64))
-    decided_at: Mapped[datetime]
-    duration_ms: Mapped[float] = mapped_column(Float)
-    asked: Mapped[int | None]
-    """At most how many the agent wanted; None where it left that to the router. This and what follows are None, too,
-    in rows of revisions before 0003."""
-    cut: Mapped[int | None]
-    """How many were shown."""
-    entropy: Mapped[float | None] = mapped_column(Float)
-    """Of the softmax over the candidates, in nats."""
-    sure: Mapped[bool | None]
-    explored: Mapped[bool | None]
-
-
 class EndingRow(Base):
     """How an episode ended, with the sums that lists of episodes show; an episode without one is still running."""
 
@@ -260,34 +239,6 @@ class DefinitionRow(Base):
     definition: Mapped[Any] = mapped_column(Json)
     """The tool object as the server sent it."""
     tokens: Mapped[int]
-
-
-class AdapterRow(Base):
-    """One trained adapter; its weights lie in the registry's folder under its hash."""
-
-    __tablename__ = "adapters"
-
-    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    kind: Mapped[str] = mapped_column(String(32))
-    base_hash: Mapped[str] = mapped_column(String(64))
-    data_hash: Mapped[str] = mapped_column(String(64))
-    config: Mapped[Any] = mapped_column(Json)
-    metrics: Mapped[Any | None] = mapped_column(Json)
-    created_at: Mapped[datetime]
-
-
-class AdapterStateRow(Base):
-    """One change of an adapter's state; the latest counts."""
-
-    __tablename__ = "adapter_states"
-    __table_args__ = (Index(None, "adapter_hash", "changed_at"),)
-
-    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
-    adapter_hash: Mapped[str] = mapped_column(ForeignKey("adapters.hash", ondelete="CASCADE"))
-    state: Mapped[str] = mapped_column(String(16))
-    """`candidate`, `shadow`, `canary`, `active` or `retired`."""
-    reason: Mapped[str | None] = mapped_column(Words)
-    changed_at: Mapped[datetime]
 
 
 class DeletionRow(Base):

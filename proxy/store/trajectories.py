@@ -15,10 +15,10 @@ from typing import Any
 from sqlalchemy import Row, Select, func, literal, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.store.assembling import head_of, trajectory_of
+from proxy.store.assembling import Beside, head_of, trajectory_of
 from proxy.store.database import Database
 from proxy.store.filters import Filters, conditions
-from proxy.store.tables import CallRow, DecisionRow, EndingRow, EpisodeRow, GapRow, StepRow, Utc
+from proxy.store.tables import CallRow, DecisionRow, EndingRow, EpisodeRow, GapRow, ShadowRow, StepRow, Utc
 from proxy.store.trajectory import (
     EpisodeHead,
     Missing,
@@ -27,6 +27,7 @@ from proxy.store.trajectory import (
     TrajectoryCall,
     TrajectoryDecision,
     TrajectoryEnding,
+    TrajectoryShadow,
     TrajectoryStep,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "TrajectoryCall",
     "TrajectoryDecision",
     "TrajectoryEnding",
+    "TrajectoryShadow",
     "TrajectoryStep",
     "heads",
     "load",
@@ -179,14 +181,45 @@ async def _trajectories(connection: AsyncConnection, ids: Sequence[str], newest_
     ):
         steps[row.episode_id].append(row)
         streams.add(row.stream)
-    calls = await connection.execute(select(CallRow.__table__).where(CallRow.episode_id.in_(ids)))
-    call_of = {row.step_id: row for row in calls}
-    decisions = await connection.execute(select(DecisionRow.__table__).where(DecisionRow.episode_id.in_(ids)))
-    decision_of = {row.step_id: row for row in decisions}
+    beside = Beside(
+        calls=await _by_step(connection, CallRow, ids),
+        decisions=await _by_step(connection, DecisionRow, ids),
+        shadows=await _by_step(connection, ShadowRow, ids),
+        delegated=await _delegated(connection, ids),
+        episodes=await _delegating(connection, [each.parent_step for each in episodes if each.parent_step is not None]),
+    )
     gaps = (await connection.execute(select(GapRow.__table__).where(GapRow.stream.in_(streams)))).all()
-    return [
-        trajectory_of(episode, _ending(episode), steps[episode.id], call_of, decision_of, gaps) for episode in episodes
-    ]
+    return [trajectory_of(episode, _ending(episode), steps[episode.id], beside, gaps) for episode in episodes]
+
+
+async def _by_step(
+    connection: AsyncConnection, table: type[CallRow] | type[DecisionRow] | type[ShadowRow], ids: Sequence[str]
+) -> dict[str, Row[Any]]:
+    found = await connection.execute(select(table.__table__).where(table.episode_id.in_(ids)))
+    return {row.step_id: row for row in found}
+
+
+async def _delegated(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, list[str]]:
+    """Id of a step of these episodes -> the episodes that it delegated."""
+    own = select(StepRow.id).where(StepRow.episode_id.in_(ids))
+    found = await connection.execute(
+        select(EpisodeRow.parent_step, EpisodeRow.id)
+        .where(EpisodeRow.parent_step.in_(own))
+        .order_by(EpisodeRow.began_at, EpisodeRow.id)
+    )
+    delegated: dict[str, list[str]] = {}
+    for step_id, episode_id in found:
+        assert step_id is not None
+        delegated.setdefault(step_id, []).append(episode_id)
+    return delegated
+
+
+async def _delegating(connection: AsyncConnection, step_ids: Sequence[str]) -> dict[str, str]:
+    """Id of each of these steps that is in the log -> its episode."""
+    if not step_ids:
+        return {}
+    found = await connection.execute(select(StepRow.id, StepRow.episode_id).where(StepRow.id.in_(step_ids)))
+    return {row.id: row.episode_id for row in found}
 
 
 def _ending(episode: Row[Any]) -> Row[Any] | None:

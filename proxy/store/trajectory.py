@@ -69,6 +69,18 @@ class TrajectoryCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectoryShadow:
+    """What another adapter ranked for the same query, after the answer: nobody saw it."""
+
+    policy: str
+    adapter: str | None
+    """Its hash."""
+    candidates: tuple[tuple[str, float], ...]
+    """Tools with their scores, best first; those of the decision itself can be compared with them, place by place."""
+    decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrajectoryDecision:
     """One ranking of the router, as needed to learn from it and to estimate others from it.
 
@@ -104,6 +116,8 @@ class TrajectoryDecision:
     """Whether that was low enough to show only the first one or two."""
     explored: bool | None
     """Whether two neighbours of `shown` are swapped."""
+    shadow: TrajectoryShadow | None = None
+    """None where there was no shadow adapter, it was late, or the level was less than `full`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +153,8 @@ class TrajectoryStep:
     decision: TrajectoryDecision | None
     code_calls: tuple[TrajectoryStep, ...] = ()
     """The calls that the code of this step made, in the order in which they began."""
+    delegated: tuple[str, ...] = ()
+    """Ids of the episodes that this step delegated, in the order in which they began."""
 
     @property
     def arguments_missing(self) -> Missing | None:
@@ -185,6 +201,8 @@ class EpisodeHead:
     catalog: str
     """Hash of the catalogue at its first step; `catalogue()` of catalogues.py gives its definitions."""
     began_at: datetime
+    parent_step: str | None = None
+    """Id of the step that delegated it, of another episode."""
     ending: TrajectoryEnding | None
     """None while it is running."""
 
@@ -222,6 +240,8 @@ class Trajectory(EpisodeHead):
     lost: int
     """Steps that its gateway never got to disk in that time (killed, overloaded). Each may have belonged here, or to
     another episode: more than 0 means that this one may be incomplete."""
+    parent_episode: str | None = None
+    """Id of the episode of `parent_step`; None where that is not in the log (yet, or any more)."""
 
     def every_step(self) -> Iterator[TrajectoryStep]:
         """All steps, each run of code before the calls that it made."""

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from proxy.errors import ConfigurationError
 from proxy.store.database import Database
 from proxy.store.migrating import HEAD, differences, migrate, revision
-from proxy.store.tables import Base, EpisodeRow, JudgementRow, StepRow
+from proxy.store.tables import Base, DecisionRow, EpisodeRow, JudgementRow, ShadowRow, StepRow
 from tests.fixtures.rows import fill, row, tables
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +64,11 @@ async def rows_of(url: str, table: str) -> list[dict[str, Any]]:
     async with writing(url) as connection:
         found = (await connection.execute(text(f"SELECT * FROM {table} ORDER BY 1"))).mappings().all()
     return [dict(each) for each in found]
+
+
+def old_episode() -> dict[str, Any]:
+    """As the revisions before 0004 keep it."""
+    return {name: value for name, value in row(EpisodeRow).items() if name != "parent_step"}
 
 
 async def filled(url: str) -> None:
@@ -125,7 +130,7 @@ async def test_what_was_judged_under_the_first_revision_stays_and_comes_back(dat
     await migrate(database_url, to="0001")
     old = Database(database_url)
     async with old.writing() as connection:
-        await old.add(connection, EpisodeRow, [row(EpisodeRow)])
+        await old.add(connection, EpisodeRow, [old_episode()])
         for statement in OLD_ROWS.split(";"):
             await connection.exec_driver_sql(statement)
     await old.close()
@@ -203,7 +208,7 @@ async def test_what_was_decided_under_the_second_revision_stays_and_comes_back(d
     await migrate(database_url, to="0002")
     old = Database(database_url)
     async with old.writing() as connection:
-        await old.add(connection, EpisodeRow, [row(EpisodeRow)])
+        await old.add(connection, EpisodeRow, [old_episode()])
         await old.add(connection, StepRow, [row(StepRow)])
         await connection.exec_driver_sql(
             "INSERT INTO decisions (step_id, episode_id, policy, candidates, shown, catalog, decided_at, duration_ms) "
@@ -217,6 +222,28 @@ async def test_what_was_decided_under_the_second_revision_stays_and_comes_back(d
     assert await rows_of(database_url, "decisions") == [{**before[0], **unknown}]
     await migrate(database_url, to="0002")
     assert await rows_of(database_url, "decisions") == before
+
+
+async def test_going_back_from_the_fourth_revision_loses_links_and_shadows_alone(database_url: str) -> None:
+    await migrate(database_url, to="0003")
+    old = Database(database_url)
+    async with old.writing() as connection:
+        await old.add(connection, EpisodeRow, [old_episode()])
+        await old.add(connection, StepRow, [row(StepRow)])
+        await old.add(connection, DecisionRow, [row(DecisionRow)])
+    await old.close()
+    kept = ("episodes", "steps", "decisions")
+    before = {table: await rows_of(database_url, table) for table in kept}
+    await migrate(database_url)
+    assert await differences(database_url) == []
+    assert await rows_of(database_url, "episodes") == [{**before["episodes"][0], "parent_step": None}]
+    new = Database(database_url)
+    async with new.writing() as connection:
+        await new.add(connection, ShadowRow, [row(ShadowRow)])
+        await connection.execute(text("UPDATE episodes SET parent_step = 's'"))
+    await new.close()
+    await migrate(database_url, to="0003")
+    assert {table: await rows_of(database_url, table) for table in kept} == before
 
 
 @pytest.mark.parametrize(
@@ -269,7 +296,7 @@ async def test_tables_of_another_program_are_left_alone(database_url: str) -> No
 
 
 async def test_an_unknown_revision_is_refused_with_those_there_are(database_url: str) -> None:
-    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003"):
+    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003, 0004"):
         await migrate(database_url, to="7")
 
 
