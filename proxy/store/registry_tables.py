@@ -1,6 +1,7 @@
 """The tables of the registry: which adapters there are, in which states they were, and who agreed to them.
 
-Above: tables.py, which names them; registry.py alone reads and writes them. Below: columns.py. Rows are only ever added.
+Above: tables.py, which names them; registry.py alone reads and writes them. Below: columns.py. Rows are only
+ever added.
 """
 
 from __future__ import annotations
