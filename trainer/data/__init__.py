@@ -1,0 +1,1 @@
+"""From the log to rows: what was judged, its advantages, its splits and its caps."""
