@@ -169,11 +169,12 @@ class StdioWire:
 class LeanClient:
     """Just enough of an MCP client to ask and to check that there was an answer."""
 
-    def __init__(self, wire: Wire, era: Era) -> None:
+    def __init__(self, wire: Wire, era: Era, headers: Mapping[str, str] | None = None) -> None:
+        """`headers` go with every request: a credential, for instance."""
         self._wire = wire
         self._era = era
         self._last_id = 0
-        self._headers = {"MCP-Protocol-Version": era.value}
+        self._headers = {"MCP-Protocol-Version": era.value, **(headers or {})}
         about = "io.modelcontextprotocol/"
         self._meta = {
             f"{about}protocolVersion": era.value,
