@@ -1,21 +1,25 @@
 """Installs what an image holds, in its first stages: each step of it is one RUN, so that engines keep them apart.
 
-    install.py dependencies EXTRA…   what toolatlas needs, into /opt/toolatlas
+    install.py dependencies          what toolatlas needs with the extras that EXTRAS names, into /opt/toolatlas
     install.py package               toolatlas itself
     install.py tools PACKAGE…        programs that it is not to share its packages with, into /opt/tools
 
 Run by deploy/gateway/Dockerfile and deploy/servers/Dockerfile. Where there are wheels in deploy/wheels/
-(docs/deployment.md), nothing else is asked; otherwise packages come from PyPI or the index that PIP_INDEX_URL names.
-The base needs no pip if there is one among the wheels.
+(docs/deployment.md), nothing else is asked; otherwise packages come from PyPI or the index that PIP_INDEX_URL names,
+and torch from the one that TORCH_INDEX_URL names, since PyPI's brings 2 GB for graphics cards. The base needs no pip if
+there is one among the wheels.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 import tomllib
 import venv
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 TOOLATLAS = Path("/opt/toolatlas")
@@ -28,7 +32,10 @@ def main(step: str, *names: str) -> None:
     if step == "dependencies":
         venv.create(TOOLATLAS, symlinks=True)
         project = tomllib.loads((SOURCES / "pyproject.toml").read_text())["project"]
-        extras = [package for name in names for package in project["optional-dependencies"][name]]
+        extras = list(packages_of(os.environ["EXTRAS"].split(), project["optional-dependencies"]))
+        torch = [package for package in extras if re.match(r"torch\b", package)]
+        if torch and (index := os.environ.get("TORCH_INDEX_URL")) and not any(WHEELS.glob("*.whl")):
+            install(TOOLATLAS, "--index-url", index, *torch)
         install(TOOLATLAS, *project["dependencies"], *extras)
     elif step == "package":
         install(TOOLATLAS, "--no-deps", str(SOURCES))
@@ -37,6 +44,16 @@ def main(step: str, *names: str) -> None:
         install(TOOLS, *names)
     else:
         sys.exit(f"install.py: the step is dependencies, package or tools, not {step!r}")
+
+
+def packages_of(names: Iterable[str], extras: Mapping[str, list[str]]) -> Iterator[str]:
+    """What these extras are made of; one may name others of ours."""
+    for name in names:
+        for package in extras[name]:
+            if own := re.fullmatch(r"toolatlas\[(.+)\]", package):
+                yield from packages_of(own[1].split(","), extras)
+            else:
+                yield package
 
 
 def install(into: Path, *what: str) -> None:

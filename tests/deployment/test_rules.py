@@ -17,6 +17,7 @@ DOCKERFILES = [ROOT / "deploy" / name / "Dockerfile" for name in ("gateway", "se
 WITHOUT_HEALTH = {
     "migrate": "ends by itself",
     "judge": "ends by itself",
+    "learn": "ends by itself",
     "collector": "its image holds one program; Prometheus watches it",
     "jaeger": "its image holds one program; Prometheus watches it",
 }
@@ -59,7 +60,7 @@ def test_a_service_has_limits_and_logs_that_are_rotated(name: str) -> None:
     assert service["mem_limit"]
     assert service["pids_limit"] > 0
     assert {"max-size", "max-file"} <= set(service["logging"]["options"])
-    assert service["restart"] == ("no" if name in ("migrate", "judge") else "unless-stopped")
+    assert service["restart"] == ("no" if name in ("migrate", "judge", "learn") else "unless-stopped")
 
 
 @every_service
@@ -96,9 +97,10 @@ def test_a_dockerfile_has_a_pinned_base_that_can_be_replaced_and_ends_as_another
     assert f"BASE_IMAGE: ${{BASE_IMAGE:-{base[1]}}}" in FILE.read_text()
 
 
-def test_both_dockerfiles_begin_with_the_same_stage_so_that_it_is_built_once() -> None:
+def test_both_dockerfiles_begin_with_the_same_stage_but_for_the_extras() -> None:
     first = [
-        re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).split("\nFROM")[1].strip() for file in DOCKERFILES
+        re.sub(r"^(#|ARG EXTRAS).*\n", "", file.read_text(), flags=re.MULTILINE).split("\nFROM")[1].strip()
+        for file in DOCKERFILES
     ]
     assert "package" in first[0]
     assert first[0] == first[1]
@@ -129,7 +131,7 @@ def test_servers_share_no_network_with_anything_and_the_database_has_no_way_out(
     of = {name: set(service.get("networks", [])) for name, service in SERVICES.items()}
     assert all(not of["servers"] & networks for name, networks in of.items() if name != "servers")
     reaching = {name for name, networks in of.items() if "database" in networks}
-    assert reaching == {"gateway", "migrate", "postgres", "judge"}
+    assert reaching == {"gateway", "migrate", "postgres", "judge", "learn"}
     assert NETWORKS["database"] == {"internal": True}
 
 
@@ -141,4 +143,4 @@ def test_servers_get_no_secret() -> None:
 
 def test_sockets_and_configuration_are_read_only_where_they_are_only_used() -> None:
     read_only = {target for _, target, read_only in mounts(SERVICES["gateway"]) if read_only}
-    assert read_only == {"/etc/toolatlas", "/run/toolatlas/servers", "/run/toolatlas/broker"}
+    assert read_only == {"/etc/toolatlas", "/var/lib/learned", "/run/toolatlas/servers", "/run/toolatlas/broker"}
