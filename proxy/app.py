@@ -36,6 +36,7 @@ from proxy.logbook import Logbook
 from proxy.metatools.delegating import Delegates
 from proxy.metatools.finding import Showing
 from proxy.metatools.interpreters import Interpreters
+from proxy.metatools.shadowing import ShadowLog
 from proxy.observing.exporting import Traces
 from proxy.observing.exposition import metrics_route, registry_of
 from proxy.observing.gauges import Readings, RouterReading
@@ -172,6 +173,10 @@ def build(
     if settings.database is not None:
         logbook = Logbook(settings.database, settings, key, gateway, service.introduced)
         recorders.append(logbook.recorder)
+        if serving is not None:
+            shadows = ShadowLog(logbook.recorder.shadow)
+            recorders.append(shadows)
+            serving.observers.append(shadows.shadowed)
 
     def agent_of(context: ServerRequestContext[Any, Any]) -> str:
         return agent_label(context.request.scope) if context.request is not None else "local"

@@ -51,6 +51,9 @@ def _head(trajectory: Trajectory) -> Iterator[Text]:
     ending = trajectory.ending
     yield Text(trajectory.id, style="bold")
     yield _fact("agent", f"{visible(trajectory.agent)} ({visible(trajectory.client or 'unknown program')})")
+    if trajectory.parent_step is not None:
+        of = trajectory.parent_episode or "an episode that is not in the log"
+        yield _fact("by", f"delegated by step {trajectory.parent_step} of {of}")
     yield _fact("began", f"{_moment(trajectory.began_at)}, mode {trajectory.mode}")
     if ending is None:
         yield _fact("ended", "it is running")
@@ -76,6 +79,8 @@ def _step(step: TrajectoryStep, began_at: datetime, limit: int | None, indent: i
     yield head
     if step.call is not None and step.name != step.call.written:
         yield Text(f"{pad}  to {visible(step.call.server)}, {visible(step.call.tool)}", style="dim")
+    for episode_id in step.delegated:
+        yield Text(f"{pad}  worked as {episode_id}", style="dim")
     logged = step.level is Level.FULL
     if logged:
         yield from _block(f"{pad}  > ", action(step.name, step.arguments, limit=limit))

@@ -112,6 +112,8 @@ class Entry:
     """Candidates that are left out here."""
     calls: tuple[Entry, ...]
     more_calls: int
+    delegated: tuple[str, ...]
+    """Ids of episodes."""
 
     @property
     def failed(self) -> bool:
@@ -189,6 +191,7 @@ def _entry(trajectory: Trajectory, step: TrajectoryStep, span_ms: float) -> Entr
         not_ranked=max(0, len(ranked) - MAX_RANKED),
         calls=fitting,
         more_calls=len(step.code_calls) - len(fitting),
+        delegated=step.delegated,
     )
 
 

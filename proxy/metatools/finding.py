@@ -84,7 +84,8 @@ class SearchTools:
         within = frozenset(built.catalog.server(name).written for name in wanted) if wanted else None
         task, history, began = arguments.get("task"), _history(request.task), time.perf_counter()
         ranking = await built.ranker.rank(
-            Query(query, task, within, history=history, episode=request.task.id), CANDIDATES
+            Query(query, task, within, history=history, episode=request.task.id, step=request.caller.step_id),
+            CANDIDATES,
         )
         duration_ms = (time.perf_counter() - began) * 1000
         # The router may be of a moment ago; what has been refused or changed since must not be shown.

@@ -36,6 +36,8 @@ class Query:
     history: History = History()
     episode: str | None = None
     """Id of the task that it is part of: a canary adapter answers whole tasks, or none of their searches."""
+    step: str | None = None
+    """Id of the step of the log that it is asked in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ from proxy.router.encoder import missing_package
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
 from proxy.sight import NarrowSight
+from proxy.store.decisions import decided
+from proxy.store.migrating import migrate
+from proxy.store.trajectories import stream
 from tests.fixtures import routed
 from tests.fixtures.routed import LIMIT_S, until
 from tests.fixtures.running import entry
@@ -106,6 +110,30 @@ async def test_an_agent_held_to_one_server_is_told_of_no_other(tmp_path: Path) -
             assert ranking.servers == ("two",)
         ranking = await built.ranker.rank(Query("add", servers=frozenset({"one"})), 50)
         assert (ranking.tools, ranking.servers) == ((), ())
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_what_the_shadow_ranked_stands_in_the_log_beside_what_was_shown(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    await migrate(url)
+    shadow = routed.head(tmp_path / "shadow", 1)
+    async with running(replace(patient(tmp_path, "fused"), database=url)) as app, Client(app.server) as client:
+        assert app.serving is not None
+        assert app.logbook is not None
+        serving = app.serving
+        await until(lambda: serving.process.health.ready)
+        with anyio.fail_after(LIMIT_S):
+            await serving.set_adapters(shadow=shadow.folder)
+        await search(client, "add two whole numbers")
+        await until(lambda: serving.shadows == 1)
+        assert await app.logbook.recorder.flushed(LIMIT_S)
+        (read,) = [each async for each in stream(app.logbook.database)]
+        (one,) = decided(read)
+        assert one.decision.adapter is None
+        assert one.decision.shadow is not None
+        assert one.decision.candidates is not None
+        assert (one.decision.shadow.policy, one.decision.shadow.adapter) == ("fused", shadow.hash)
+        assert {tool for tool, _ in one.decision.shadow.candidates} == {tool for tool, _ in one.decision.candidates}
 
 
 @pytest.mark.usefixtures("with_words")

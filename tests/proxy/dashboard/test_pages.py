@@ -203,6 +203,20 @@ async def test_a_list_shows_the_reward_of_the_latest_judgement(each_site: Site) 
     assert two["judged"]["unrewarded"] == "41 % of what was to be decided is missing"
 
 
+async def test_a_delegated_episode_and_the_step_that_delegated_it_lead_to_each_other(site: Site) -> None:
+    own = logged.Episode(1)
+    step = own.step("delegate_task", {"task": "Add."}, logged.text("42"))
+    delegated = logged.Episode(2, parent_step=step)
+    stray = logged.Episode(3, parent_step="s_gone")
+    await logged.write(site.database, own.end("Add."), delegated.end("Add."), stray.end("Add."))
+    async with site.client() as http:
+        assert f'href="{delegated.id}"' in (await http.get(f"/ui/episodes/{own.id}")).text
+        assert f'href="{own.id}#{step}"' in (await http.get(f"/ui/episodes/{delegated.id}")).text
+        told = (await http.get(f"/api/episodes/{delegated.id}")).json()
+    assert (told["parent_step"], told["parent_episode"]) == (step, own.id)
+    assert "Delegated by a step that is not in the log: s_gone" in await text_of(site, f"/ui/episodes/{stray.id}")
+
+
 async def test_what_was_not_logged_is_said(each_site: Site) -> None:
     await logged.write(each_site.database, *logged.sample())
     text = await text_of(each_site, f"/ui/episodes/e_{4:024x}")

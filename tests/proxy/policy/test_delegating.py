@@ -76,7 +76,8 @@ async def test_a_task_is_worked_and_its_answer_told(tmp_path: Path, era: Any) ->
     assert [step.name for step in delegated] == ["search_tools", "call_tool", "finish_task"]
     assert len({step.episode.id for step in steps.all}) == 2
     episode = delegated[0].episode
-    assert (episode.client, episode.agent, episode.mode) == (f"delegate_task {own.id}", "local", "search")
+    assert (episode.client, episode.agent, episode.mode) == ("delegate_task", "local", "search")
+    assert (episode.parent_step, own.episode.parent_step) == (own.id, None)
     assert f"episode {episode.id}]" in texts(result)
     assert {step.parent for step in steps.all} == {None}
     ending = next(each for each in steps.endings if each.episode.id == episode.id)

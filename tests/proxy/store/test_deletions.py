@@ -33,6 +33,7 @@ from proxy.store.tables import (
     LabelRow,
     RubricRow,
     RubricSourceRow,
+    ShadowRow,
     SnapshotRow,
     StepRow,
 )
@@ -47,6 +48,7 @@ OF_EPISODES: tuple[type[Base], ...] = (
     StepRow,
     CallRow,
     DecisionRow,
+    ShadowRow,
     EndingRow,
     RubricRow,
     RubricSourceRow,
@@ -73,6 +75,7 @@ async def an_episode(
         ),
         (CallRow, row(CallRow, said, step_id=f"s_{name}", episode_id=name, server="mail", tool="send")),
         (DecisionRow, row(DecisionRow, said, step_id=f"s_{name}", episode_id=name, **catalogue)),
+        (ShadowRow, row(ShadowRow, said, step_id=f"s_{name}", episode_id=name)),
         (RubricRow, row(RubricRow, said, hash=f"r_{name}")),
         (RubricSourceRow, {"rubric_hash": f"r_{name}", "episode_id": name}),
         (AttachmentRow, {"rubric_hash": f"r_{name}", "scope": "task", "target": name, "attached_at": AT}),

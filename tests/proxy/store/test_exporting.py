@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import validator_for
+from sqlalchemy import update
 
 from proxy.store import importing
 from proxy.store.database import Database
@@ -34,6 +35,7 @@ from proxy.store.tables import (
     LabelRow,
     RubricRow,
     RubricSourceRow,
+    ShadowRow,
     SnapshotRow,
     StepRow,
     StreamRow,
@@ -98,10 +100,14 @@ def label(**changed: Any) -> dict[str, Any]:
 
 async def put_everything(database: Database) -> None:
     await put_lamp(database)
+    async with database.writing() as connection:
+        await connection.execute(update(EpisodeRow).values(parent_step="s_elsewhere"))
+    shadow = {"policy": "fused", "adapter": "a" * 64, "candidates": [["shop.find_item", 1.5]], "decided_at": at(2)}
     gap = {"stream": STREAM, "first_seq": 7, "last_seq": 8, "reason": "killed", "reported_at": at(99)}
     await put(
         database,
         {
+            ShadowRow: [{"step_id": "s_search", "episode_id": "e_1", **shadow}],
             GapRow: [gap],
             RubricRow: [RUBRIC, RUBRIC | {"hash": "a" * 64}],
             AttachmentRow: [
@@ -128,6 +134,8 @@ async def test_an_export_names_things_before_episodes_use_them_and_fits_the_sche
         validator.validate(line)
     episode = lines[-1]
     assert [step["id"] for step in episode["steps"]] == ["s_search", "s_run", "s_a", "s_b", "s_end"]
+    assert episode["parent_step"] == "s_elsewhere"
+    assert episode["steps"][0]["decision"]["shadow"]["candidates"] == [["shop.find_item", 1.5]]
     # What is the step's own is not said twice.
     assert not {"arguments", "result", "result_size"} & episode["steps"][2]["call"].keys()
     assert [each["reward"] for each in episode["judgements"]] == [0.75, None]

@@ -10,6 +10,7 @@ from sqlalchemy import event
 from proxy.store import trajectories
 from proxy.store.catalogues import catalogue
 from proxy.store.database import Database
+from proxy.store.decisions import decided
 from proxy.store.filters import Filters
 from proxy.store.judgements import judgements, labels
 from proxy.store.recorder import Level, Outcome, Revealed
@@ -23,11 +24,12 @@ from proxy.store.tables import (
     JudgementRow,
     LabelRow,
     RubricRow,
+    ShadowRow,
     SnapshotRow,
     StepRow,
 )
 from proxy.store.trajectories import Cursor, heads, load, stream
-from proxy.store.trajectory import Missing, Size, Trajectory
+from proxy.store.trajectory import Missing, Size, Trajectory, TrajectoryShadow
 from tests.fixtures.lamp import (
     CATALOG,
     NOON,
@@ -326,3 +328,38 @@ async def test_levels_and_outcomes_are_typed(database: Database) -> None:
     assert lamp.ending is not None
     assert lamp.ending.level is Level.FULL
     assert {each.outcome for each in lamp.every_step()} == {Outcome.OK, Outcome.TIMEOUT}
+
+
+async def test_a_delegated_episode_and_its_step_know_each_other(database: Database) -> None:
+    await put_lamp(database)
+    children = [
+        episode("e_later", began_at=at(3), parent_step="s_end"),
+        episode("e_first", began_at=at(2), parent_step="s_end"),
+        episode("e_stray", parent_step="s_deleted"),
+    ]
+    await put(database, {EpisodeRow: children})
+    steps = {step.id: step.delegated for step in (await loaded(database)).every_step()}
+    assert steps.pop("s_end") == ("e_first", "e_later")
+    assert set(steps.values()) == {()}
+    links = {each.id: (each.parent_step, each.parent_episode) for each in await read(database)}
+    assert links == {
+        "e_1": (None, None),
+        "e_first": ("s_end", "e_1"),
+        "e_later": ("s_end", "e_1"),
+        "e_stray": ("s_deleted", None),
+    }
+
+
+async def test_a_decision_has_what_the_shadow_ranked_for_it(database: Database) -> None:
+    await put_lamp(database)
+    shadow = {
+        "policy": "fused",
+        "adapter": "a" * 64,
+        "candidates": [["shop.b", 2.5], ["shop.a", 1]],
+        "decided_at": NOON,
+    }
+    await put(database, {ShadowRow: [{"step_id": "s_search", "episode_id": "e_1", **shadow}]})
+    (one,) = decided(await loaded(database))
+    assert one.decision.shadow == TrajectoryShadow(
+        policy="fused", adapter="a" * 64, candidates=(("shop.b", 2.5), ("shop.a", 1)), decided_at=NOON
+    )
