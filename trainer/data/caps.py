@@ -90,7 +90,8 @@ def _most(weights: Sequence[float], share: float) -> float:
         most = share * math.fsum(others) / (1 - share * held)
         if others[-1] <= most * _EXACT:
             return most if held else math.inf
-    raise AssertionError("with a share of at least 1 / n, somebody is below it")
+    # Only where numbers are too small to be divided.
+    return weights[0]
 
 
 def _asked(row: RankingRow) -> tuple[RankingRow, Sequence[str | None], str]:

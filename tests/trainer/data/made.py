@@ -1,0 +1,42 @@
+"""Rows made by hand, for tests of what needs no log."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from proxy.router.base import History, Query
+from tests.fixtures.logged import NOON
+from trainer.rows import Origin, RankingRow, Used
+
+
+def origin(number: int = 1, **changed: Any) -> Origin:
+    values: dict[str, Any] = {
+        "episode_id": f"e_{number:03}",
+        "agent": "laptop",
+        "family": None,
+        "task": f"task {'abcdefghij'[number % 10] * 3} number {'klmnopqrst'[number // 10 % 10] * 3}",
+        "began_at": NOON + timedelta(minutes=number),
+        "catalog": "c",
+        "servers": frozenset({"shop"}),
+        "reward": 0.5,
+        "advantage": 0.0,
+    }
+    return Origin(**values | changed)
+
+
+def ranking(number: int = 1, *tools: str, query: str | None = None, of: Origin | None = None, **changed: Any) -> Any:
+    values: dict[str, Any] = {
+        "id": f"s_{number}",
+        "origin": of or origin(number),
+        "query": Query(query or f"search {number}", history=History()),
+        "policy": "lexical",
+        "adapter": None,
+        "candidates": (("shop.sell", 2.0), ("shop.find_item", 1.0 / 3)),
+        "shown": ("shop.sell",),
+        "propensities": None,
+        "order_propensity": None,
+        "used": tuple(Used(tool=tool, ok=True, credit=None, shown=True) for tool in tools),
+        "advantage": 0.0,
+    }
+    return RankingRow(**values | changed)
