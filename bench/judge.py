@@ -165,7 +165,7 @@ def _problems(result: Mapping[str, Any]) -> Iterable[str]:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    console = Console(width=170, record=True, file=StringIO(), highlight=False)
+    console = Console(width=220, record=True, file=StringIO(), highlight=False)
     if "separation" in result:
         console.print(f"{result['runs']} runs of {result['tasks']} tasks, checks alone; references are not scored")
         for rubric, parts in result["separation"].items():

@@ -1,4 +1,4 @@
-"""All families with all their tasks, those that are set aside and the fresh ones among them.
+"""All families with all their tasks, those that are set aside, the fresh and the unseen ones among them.
 
 Above: running.py and the tests. Below: the plans, and the files that writers of checks do not open.
 """
@@ -27,8 +27,16 @@ from bench.corpus.plans import (
     stock_delivery,
     supplier_notes,
     team_graph,
+    unseen_first_change,
+    unseen_merged_twins,
+    unseen_missing_bills,
+    unseen_moved_members,
+    unseen_sorted_post,
+    unseen_talk_times,
+    unseen_tariffs,
+    unseen_year_ranks,
 )
-from bench.corpus.split import FRESH
+from bench.corpus.split import FRESH, UNSEEN
 
 _DEVELOPMENT: tuple[Family[Any], ...] = (
     ledgers.FAMILY,
@@ -51,10 +59,20 @@ FAMILIES: tuple[Family[Any], ...] = (
     fresh_count_gaps.FAMILY,
     fresh_limit_watch.FAMILY,
     fresh_part_commit.FAMILY,
+    unseen_missing_bills.FAMILY,
+    unseen_first_change.FAMILY,
+    unseen_merged_twins.FAMILY,
+    unseen_sorted_post.FAMILY,
+    unseen_talk_times.FAMILY,
+    unseen_moved_members.FAMILY,
+    unseen_tariffs.FAMILY,
+    unseen_year_ranks.FAMILY,
 )
 
 IDS: tuple[str, ...] = tuple(task for family in FAMILIES for task in family.tasks)
 """Of all tasks."""
 
-SPLIT: tuple[str, ...] = tuple(task for family in FAMILIES if family.name not in FRESH for task in family.tasks)
+SPLIT: tuple[str, ...] = tuple(
+    task for family in FAMILIES if family.name not in FRESH | UNSEEN for task in family.tasks
+)
 """Of the tasks that are either for development or set aside."""

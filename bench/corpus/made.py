@@ -32,12 +32,16 @@ class Run:
     reference: bool
     """A good run that rubrics are made from, and that is never scored."""
     set_aside: bool
-    """Whether its task or its kind was kept away from those who wrote the checks; never of a fresh task."""
+    """Whether its task or its kind was kept away from those who wrote the checks; never of a fresh or unseen task."""
     fresh: bool = False
     """Whether its task was added after the first look at what was set aside; manifests from before do not say."""
+    unseen: bool = False
+    """Whether its task was added when the checks were done; manifests from before do not say."""
 
     @property
     def part(self) -> Part:
+        if self.unseen:
+            return Part.UNSEEN
         if self.fresh:
             return Part.FRESH
         return Part.SET_ASIDE if self.set_aside else Part.DEVELOPMENT

@@ -25,7 +25,7 @@ from bench.corpus.families import FAMILIES, SPLIT
 from bench.corpus.family import Family, Task
 from bench.corpus.made import LOG, Run, save
 from bench.corpus.servers import START_S, Home, mcp_servers, served
-from bench.corpus.split import FRESH, Part, kinds_set_aside, tasks_set_aside
+from bench.corpus.split import FRESH, UNSEEN, Part, kinds_set_aside, tasks_set_aside
 from bench.targets.gateway import start_gateway
 from proxy.store.database import Database
 from proxy.store.exporting import export
@@ -53,7 +53,7 @@ Done = dict[str, list[Variant]]
 def choose(tasks: Iterable[str] = (), only: Part | None = None) -> list[Chosen]:
     """What is to be made: all tasks or those named; `only` one part leaves the others out.
 
-    Runs of kinds that are set aside count as set aside, too, but not those of fresh tasks.
+    Runs of kinds that are set aside count as set aside, too, but not those of fresh or unseen tasks.
     """
     known = {task_id: (task, family) for family in FAMILIES for task_id, task in family.tasks.items()}
     wanted = frozenset(tasks)
@@ -99,6 +99,8 @@ def make(out: Path, chosen: list[Chosen], seed: int = SEED, tell: Callable[[str]
 def _part(task_id: str, family: str, variant: Variant) -> Part:
     if family in FRESH:
         return Part.FRESH
+    if family in UNSEEN:
+        return Part.UNSEEN
     aside = task_id in tasks_set_aside(SPLIT) or variant.kind in kinds_set_aside()
     return Part.SET_ASIDE if aside else Part.DEVELOPMENT
 
@@ -179,6 +181,7 @@ def _identified(episodes: Mapping[str | None, list[str]], chosen: list[Chosen], 
                 reference=variant.reference,
                 set_aside=part is Part.SET_ASIDE,
                 fresh=part is Part.FRESH,
+                unseen=part is Part.UNSEEN,
             )
             for episode, variant, part in zip(found, made, parts, strict=True)
         ]

@@ -17,6 +17,20 @@ KINDS_SET_ASIDE = 3
 FRESH = frozenset({"object_trail", "count_gaps", "limit_watch", "part_commit"})
 """Families written after the first look at what was set aside, by somebody who writes no checks."""
 
+UNSEEN = frozenset(
+    {
+        "missing_bills",
+        "first_change",
+        "merged_twins",
+        "sorted_post",
+        "talk_times",
+        "moved_members",
+        "tariffs",
+        "year_ranks",
+    }
+)
+"""Families written after the fresh ones were read and learnt from, by somebody who has read no check."""
+
 
 class Part(StrEnum):
     """What a run may be used for."""
@@ -27,10 +41,12 @@ class Part(StrEnum):
     """Figures of the first look: its task or its kind was kept away from those who wrote the checks."""
     FRESH = "fresh"
     """Figures of the second look, in all kinds."""
+    UNSEEN = "unseen"
+    """Figures on tasks that were written when the checks were done, in all kinds."""
 
 
 def tasks_set_aside(ids: Iterable[str]) -> frozenset[str]:
-    """Of these task ids, none of which is of a fresh family, the half that comes first by SHA-256."""
+    """Of these task ids, none of which is of a fresh or unseen family, the half that comes first by SHA-256."""
     ordered = _by_hash(ids)
     return frozenset(ordered[: len(ordered) // 2])
 

@@ -27,7 +27,7 @@ from bench.corpus.made import LOG, Run, load, save
 from bench.corpus.plans.ledgers import TASKS, Ledgers
 from bench.corpus.running import choose, make
 from bench.corpus.servers import Home, mcp_servers
-from bench.corpus.split import FRESH, Part, kinds_set_aside, tasks_set_aside
+from bench.corpus.split import FRESH, UNSEEN, Part, kinds_set_aside, tasks_set_aside
 from proxy.store.database import Database
 from proxy.store.importing import import_lines
 from proxy.store.migrating import migrate
@@ -35,6 +35,8 @@ from proxy.store.trajectories import Trajectory, stream
 from tests.end_to_end.test_real_servers import _require_uvx_and_npx
 
 MADE = ("ledgers-1", "git_changes-1", "room_swap-1")
+LATER = {task: family.name for family in FAMILIES if family.name in FRESH | UNSEEN for task in family.tasks}
+"""Family by task, of those that are not part of the split."""
 RUN = Run(
     episode="e_1",
     task="ledgers-1",
@@ -54,38 +56,40 @@ def test_the_first_half_by_hash_is_set_aside_in_whatever_order_the_tasks_come() 
     assert all(sha256(task.encode()).hexdigest() > last for task in set(SPLIT) - aside)
 
 
-def test_the_first_36_tasks_are_split_as_they_were_before_there_were_fresh_ones() -> None:
+def test_the_first_36_tasks_are_split_as_they_were_before_there_were_others() -> None:
     assert len(SPLIT) == 36
     names = " ".join(sorted(tasks_set_aside(SPLIT)))
     assert sha256(names.encode()).hexdigest()[:16] == "3f84b02ad06868d0"
-    assert set(IDS) - set(SPLIT) == {task for family in FAMILIES if family.name in FRESH for task in family.tasks}
+    assert set(IDS) - set(SPLIT) == set(LATER)
+    assert not FRESH & UNSEEN
 
 
 def test_the_kinds_set_aside_are_those_of_the_decision() -> None:
     assert kinds_set_aside() == {Kind.UNGROUNDED_ANSWER, Kind.WRONG_TOOL, Kind.WRONG_SERVER}
 
 
-def test_what_is_set_aside_or_fresh_lies_in_files_that_say_so() -> None:
+def test_what_is_set_aside_fresh_or_unseen_lies_in_files_that_say_so() -> None:
     aside = tasks_set_aside(SPLIT)
-    found: dict[str, set[str]] = {"set_aside_": set(), "fresh_": set(), "": set()}
+    found: dict[str, set[str]] = {"set_aside_": set(), "fresh_": set(), "unseen_": set(), "": set()}
     for module in pkgutil.iter_modules(plans.__path__):
         tasks = import_module(f"{plans.__name__}.{module.name}").TASKS
         nested = [one for value in tasks.values() if isinstance(value, dict) for one in value]
         found[next(start for start in found if module.name.startswith(start))] |= set(nested or tasks)
-    assert found == {"set_aside_": aside, "fresh_": set(IDS) - set(SPLIT), "": set(SPLIT) - aside}
+    fresh, unseen = _of(FRESH), _of(UNSEEN)
+    assert found == {"set_aside_": aside, "fresh_": fresh, "unseen_": unseen, "": set(SPLIT) - aside}
 
 
 def test_there_are_enough_families_and_tasks_which_differ() -> None:
-    assert len(FAMILIES) >= 16
-    assert {family.name for family in FAMILIES} >= FRESH
-    assert all(len(family.tasks) == 3 for family in FAMILIES)
-    assert len({task.text for family in FAMILIES for task in family.tasks.values()}) == len(IDS) >= 48
+    assert len(FAMILIES) >= 24
+    assert {family.name for family in FAMILIES} >= FRESH | UNSEEN
+    assert all(len(family.tasks) == (2 if family.name in UNSEEN else 3) for family in FAMILIES)
+    assert len({task.text for family in FAMILIES for task in family.tasks.values()}) == len(IDS) >= 64
     assert all(task.startswith(f"{family.name}-") for family in FAMILIES for task in family.tasks)
 
 
 def test_every_task_has_many_kinds_and_every_kind_many_tasks() -> None:
     all_kinds = {task: family.kinds for family in FAMILIES for task in family.tasks}
-    for tasks, least in ((SPLIT, 5), (set(IDS) - set(SPLIT), 6)):
+    for tasks, least in ((SPLIT, 5), (_of(FRESH), 6), (_of(UNSEEN), 10)):
         kinds = {task: all_kinds[task] for task in tasks}
         assert min(len(own) for own in kinds.values()) >= least
         counted = Counter(kind for own in kinds.values() for kind in own)
@@ -105,15 +109,16 @@ def test_there_are_enough_servers(tmp_path: Path) -> None:
     assert len(packages) >= 8
 
 
-def test_development_leaves_out_what_is_set_aside_or_fresh_and_every_run_is_in_one_part() -> None:
-    development, aside, fresh = (_names(choose(only=part)) for part in Part)
+def test_development_leaves_out_what_is_in_another_part_and_every_run_is_in_one_part() -> None:
+    development, aside, fresh, unseen = (_names(choose(only=part)) for part in Part)
     assert development
     tasks, kinds = tasks_set_aside(SPLIT), kinds_set_aside()
     assert not [run for run in development if run[0] in tasks or run[1] in kinds]
-    assert {task for task, _ in fresh} == set(IDS) - set(SPLIT)
-    assert kinds < {kind for _, kind in fresh}
-    assert development | aside | fresh == _names(choose())
-    assert len(development) + len(aside) + len(fresh) == len(_names(choose()))
+    for part, families in ((fresh, FRESH), (unseen, UNSEEN)):
+        assert {task for task, _ in part} == _of(families)
+        assert kinds < {kind for _, kind in part}
+    assert development | aside | fresh | unseen == _names(choose())
+    assert len(development) + len(aside) + len(fresh) + len(unseen) == len(_names(choose()))
 
 
 def test_only_tasks_that_exist_can_be_chosen() -> None:
@@ -133,13 +138,13 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert load(tmp_path) == [RUN]
 
 
-def test_a_run_is_of_one_part_and_a_manifest_from_before_the_fresh_tasks_is_read(tmp_path: Path) -> None:
-    parts = [RUN.part, replace(RUN, set_aside=True).part, replace(RUN, fresh=True).part]
-    assert parts == [Part.DEVELOPMENT, Part.SET_ASIDE, Part.FRESH]
+def test_a_run_is_of_one_part_and_a_manifest_from_before_the_later_tasks_is_read(tmp_path: Path) -> None:
+    others = replace(RUN, set_aside=True), replace(RUN, fresh=True), replace(RUN, unseen=True)
+    assert [run.part for run in (RUN, *others)] == [Part.DEVELOPMENT, Part.SET_ASIDE, Part.FRESH, Part.UNSEEN]
     save(tmp_path, [RUN])
     path = tmp_path / "manifest.jsonl"
     line = json.loads(path.read_text())
-    del line["fresh"]
+    del line["fresh"], line["unseen"]
     path.write_text(json.dumps(line) + "\n")
     assert load(tmp_path) == [RUN]
 
@@ -235,6 +240,7 @@ def test_every_run_is_logged_whole(made: dict[str, dict[str, tuple[Run, Trajecto
             assert run.reference == (run.variant in (Good.PLAIN, Good.OTHER_WAY))
             assert run.set_aside == (run.kind in kinds_set_aside())
             assert not run.fresh
+            assert not run.unseen
 
 
 @pytest.mark.real_servers
@@ -323,6 +329,11 @@ def _calls(trajectory: Trajectory) -> list[tuple[str, str]]:
         for step in trajectory.every_step()
         if step.call is not None
     ]
+
+
+def _of(families: frozenset[str]) -> set[str]:
+    """Tasks of these families."""
+    return {task for task, family in LATER.items() if family in families}
 
 
 def _names(chosen: Sequence[Any]) -> set[tuple[str, str]]:
