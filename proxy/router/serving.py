@@ -45,9 +45,15 @@ class Roles:
         """The adapter that answers a task, the same for all its searches and after every restart."""
         if self.canary is None or episode is None:
             return self.active
-        # The folder takes part, so that the next canary does not get the same tasks again.
-        place = sha256(f"{self.canary.name} {episode}".encode("utf-8", "surrogatepass")).digest()
-        return self.canary if int.from_bytes(place[:8], "big") < self.share * 2**64 else self.active
+        return self.canary if in_canary(self.canary.name, episode, self.share) else self.active
+
+
+def in_canary(name: str, episode: str, share: float) -> bool:
+    """Whether a task is one of those that a canary answers; `name` is that of its folder. Whoever reads the log asks
+    this, too: who was to answer counts there, and not who could."""
+    # The name takes part, so that the next canary does not get the same tasks again.
+    place = sha256(f"{name} {episode}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(place[:8], "big") < share * 2**64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +73,8 @@ class Serving:
         self.process = process
         self.observers: list[Callable[[Shadowed], None]] = []
         """Told of every ranking of the shadow; they must neither raise nor wait."""
+        self.watchers: list[Callable[[Path | None, Why | None], None]] = []
+        """Told of every query which adapter was to answer it, and why it did not; they must neither raise nor wait."""
         self.shadows = 0
         """Rankings of the shadow that there were."""
         self.shadows_lost = 0
@@ -105,7 +113,9 @@ class Serving:
         roles = Roles(active=active, shadow=shadow, canary=canary, share=share)
         async with self._changing:
             try:
-                for folder in sorted(roles.folders):
+                # What is in force is loaded again with every start of the process, and not waited for: to take an
+                # adapter away must not take time.
+                for folder in sorted(roles.folders - self._roles.folders):
                     await self.process.load(folder)
             except BaseException:
                 self._drop(roles.folders - self._roles.folders)
@@ -117,12 +127,20 @@ class Serving:
         """Raises NoAnswer where the process has none."""
         adapter = self._roles.of(query.episode)
         try:
-            return await self.process.ask(catalog, query, limit, adapter, self._budget_s)
+            ranking = await self.process.ask(catalog, query, limit, adapter, self._budget_s)
         except NoAnswer as error:
+            self._tell(adapter, error.why)
             if error.why is not Why.UNADAPTED:
                 raise
+        else:
+            self._tell(adapter, None)
+            return ranking
         ranking = await self.process.ask(catalog, query, limit, None, self._budget_s)
         return replace(ranking, degraded=Why.UNADAPTED.value)
+
+    def _tell(self, adapter: Path | None, why: Why | None) -> None:
+        for watcher in self.watchers:
+            watcher(adapter, why)
 
     def shadow(self, catalog: str, query: Query, limit: int, served: Ranking) -> None:
         """Begin to rank with the shadow, if there is one, what was answered."""

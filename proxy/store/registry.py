@@ -1,7 +1,7 @@
 """The registry of adapters: which there are, which state each is in, and which ones the gateway serves with.
 
-Above: router/following.py and router/guard.py of the gateway, dashboard/adapters.py, and the trainer, which registers and
-promotes. Below: database.py and registry_tables.py.
+Above: router/following.py of the gateway, dashboard/adapters.py, and the trainer, which registers and promotes. Below:
+database.py and registry_tables.py.
 
     candidate ─▶ shadow ─▶ canary ─▶ active      one step at a time: nothing is active that no canary was
         └───────────┴─────────┴────────┴──▶ retired ─▶ candidate (to be tried again)
@@ -13,7 +13,7 @@ changes states, so that there is no moment with two. Rows are only added: the la
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -124,6 +124,8 @@ class InForce:
     canary: str | None = None
     share: float = 0.0
     """Of tasks that the canary answers, 0 to 1."""
+    former: tuple[str, ...] = ()
+    """Who was active before and was replaced, not rolled back; the latest last."""
 
     def without(self, hashes: Collection[str]) -> InForce:
         """The same, where none of these plays a part."""
@@ -137,6 +139,7 @@ class InForce:
             shadow=kept(self.shadow),
             canary=canary,
             share=0.0 if canary is None else self.share,
+            former=tuple(each for each in self.former if each not in hashes),
         )
 
 
@@ -234,9 +237,7 @@ async def set_state(
         await _allowed(connection, hashed, state)
         force = _in_force(history)
         if state is State.CANARY and force.canary is not None:
-            raise WrongState(
-                f"{force.canary[:SHORT]} is the canary; roll it back or wait until it is decided, then try {hashed[:SHORT]}"
-            )
+            raise WrongState(f"{force.canary[:SHORT]} is the canary; wait until it is decided, or roll it back")
         displaced = {State.ACTIVE: force.active, State.SHADOW: force.shadow}.get(state)
         await _write(connection, hashed, state, reason, by, share)
         if displaced is not None:
@@ -249,30 +250,28 @@ async def roll_back(
     reason: str,
     *,
     by: str,
-    expected: str | None = None,
+    hashed: str | None = None,
     usable: Callable[[str], bool] = lambda _: True,
 ) -> tuple[str, str | None] | None:
-    """Retire the canary if there is one, else the active adapter. In the latter's place comes the one that was active
-    before it and was not itself rolled back, or none.
+    """Retire an adapter that answers agents: `hashed`, else the canary if there is one, else the active one. In the
+    place of an active one comes the one that was active before it and was not itself rolled back, or none.
 
     Args:
-        expected: Do it only where this one would be retired.
         usable: Whether an earlier adapter, by its hash, can be loaded still.
 
     Returns:
-        Which one is retired and which one is active now; None where there was nothing to roll back, or not the expected.
+        Which one is retired and which one is active now; None where that one answers nobody.
     """
     async with database.writing() as connection:
         await _alone(database, connection)
-        history = await _changes(connection)
-        force = _in_force(history)
-        retired = force.canary or force.active
-        if retired is None or (expected is not None and retired != expected):
+        force = _in_force(await _changes(connection))
+        retired = hashed or force.canary or force.active
+        if retired is None or retired not in (force.canary, force.active):
             return None
         await _write(connection, retired, State.RETIRED, reason, by)
         if retired != force.active:
             return retired, force.active
-        before = next((each for each in reversed(_line(history)[:-1]) if usable(each)), None)
+        before = next((each for each in reversed(force.former) if usable(each)), None)
         if before is not None:
             await _write(connection, before, State.ACTIVE, f"{retired[:SHORT]} was rolled back", by)
         return retired, before
@@ -299,19 +298,17 @@ def _line(history: Sequence[Change]) -> list[str]:
     return line
 
 
-def _in_force(history: Iterable[Change]) -> InForce:
-    force = InForce()
-    for change in _latest(history).values():
-        match change.state:
-            case State.ACTIVE:
-                force = replace(force, active=change.hash)
-            case State.SHADOW:
-                force = replace(force, shadow=change.hash)
-            case State.CANARY:
-                force = replace(force, canary=change.hash, share=change.share or 0.0)
-            case State.CANDIDATE | State.RETIRED:
-                pass
-    return force
+def _in_force(history: Sequence[Change]) -> InForce:
+    latest = _latest(history).values()
+    held = {change.state: change for change in latest}
+    active, shadow, canary = (held.get(state) for state in (State.ACTIVE, State.SHADOW, State.CANARY))
+    return InForce(
+        active=active and active.hash,
+        shadow=shadow and shadow.hash,
+        canary=canary and canary.hash,
+        share=(canary and canary.share) or 0.0,
+        former=tuple(each for each in _line(history) if active is None or each != active.hash),
+    )
 
 
 def _latest(history: Iterable[Change]) -> dict[str, Change]:

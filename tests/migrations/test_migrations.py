@@ -246,6 +246,28 @@ async def test_going_back_from_the_fourth_revision_loses_links_and_shadows_alone
     assert {table: await rows_of(database_url, table) for table in kept} == before
 
 
+async def test_adapters_of_before_the_fifth_revision_stay_with_their_states(database_url: str) -> None:
+    await migrate(database_url, to="0004")
+    async with writing(database_url) as connection:
+        await connection.exec_driver_sql(
+            "INSERT INTO adapters (hash, kind, base_hash, data_hash, config, metrics, created_at) "
+            "VALUES ('h', 'head', 'b', 'd', '{}', NULL, '2026-11-30 12:00:00')"
+        )
+        await connection.exec_driver_sql(
+            "INSERT INTO adapter_states (adapter_hash, state, reason, changed_at) "
+            "VALUES ('h', 'active', 'because', '2026-11-30 12:00:00')"
+        )
+    kept = ("adapters", "adapter_states")
+    before = {table: await rows_of(database_url, table) for table in kept}
+    await migrate(database_url)
+    assert await differences(database_url) == []
+    assert await rows_of(database_url, "adapters") == [{**before["adapters"][0], "run": None}]
+    (state,) = await rows_of(database_url, "adapter_states")
+    assert state == {**before["adapter_states"][0], "share": None, "changed_by": None}
+    await migrate(database_url, to="0004")
+    assert {table: await rows_of(database_url, table) for table in kept} == before
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -296,7 +318,7 @@ async def test_tables_of_another_program_are_left_alone(database_url: str) -> No
 
 
 async def test_an_unknown_revision_is_refused_with_those_there_are(database_url: str) -> None:
-    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003, 0004"):
+    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003, 0004, 0005"):
         await migrate(database_url, to="7")
 
 
