@@ -73,20 +73,23 @@ def routed_gateway(
         yield program
 
 
-def wait_until_ready(program: Program, *, starts: int = 1) -> None:
-    """Until the router's process answers searches, after so many starts. Raises RuntimeError when it never does."""
+def wait_until_ready(program: Program, *, starts: int = 1, headers: Mapping[str, str] | None = None) -> None:
+    """Until the router's process answers searches, after so many starts. Raises RuntimeError when it never does.
+
+    `headers`: the credential of a gateway that has tokens.
+    """
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
-        values = metrics(program)
+        values = metrics(program, headers)
         if values["toolatlas_router_ready"] == 1 and values["toolatlas_router_starts_total"] >= starts:
             return
         time.sleep(POLL_S)
     raise RuntimeError(f"the router was not ready within {READY_S:.0f} s")
 
 
-def metrics(program: Program) -> dict[str, float]:
+def metrics(program: Program, headers: Mapping[str, str] | None = None) -> dict[str, float]:
     """Those without labels."""
-    text = httpx2.get(f"http://127.0.0.1:{program.port}/metrics", timeout=60).text
+    text = httpx2.get(f"http://127.0.0.1:{program.port}/metrics", headers=headers, timeout=60).text
     lines = (line.split() for line in text.splitlines() if line and not line.startswith("#") and "{" not in line)
     return {name: float(value) for name, value, *_ in lines}
 

@@ -96,6 +96,7 @@ def _print_made(made: Made, labels: Path) -> None:
         print(f"  {name:24} {count:8,}")
     if made.left_out:
         print(f"  {made.left_out} tasks need tools that the catalogue lacks, and were left out")
+    print("  processor seconds:", ", ".join(f"{part} {spent:.1f}" for part, spent in made.cpu_s.items()))
     print(
         f"in {made.seconds:.0f} s, {len(made.episodes) / max(made.seconds, 1e-9):.1f} episodes a second; "
         f"labels in {labels}"

@@ -1,8 +1,9 @@
 """All servers of a catalogue file in one process, each at its own address: real names and schemas, canned results.
 
 `python -m bench.traffic.canned CATALOG TASKS PORT` serves the server of number N at `/N/mcp`. Above: stage.py. Below:
-worlds.py. Streamable HTTP of 2026-07-28 by hand: no state, one JSON answer per request, since hundreds of the SDK's
-servers would cost more than all that is measured.
+worlds.py. Streamable HTTP by hand, of 2025-11-25 without sessions: one JSON answer per request, since hundreds of the
+SDK's servers would cost more than all that is measured. What they say of themselves is exactly what
+targets/gateway.py lays into the gateway's cache: another word would have the whole catalogue built anew.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bench.traffic.worlds import Worlds
 
 logger = logging.getLogger("bench.traffic")
 
-VERSION = "2026-07-28"
+VERSION = "2025-11-25"
 SILENT = 25
 """Percent of tools that know nothing by an empty list, and not by an error."""
 Rows = Sequence[Mapping[str, Any]]
@@ -48,18 +49,14 @@ class CannedServer:
         """`result` or `error` of one request."""
         about = {"capabilities": {"tools": {}}, "serverInfo": {"name": self.name, "version": "1"}}
         match method:
-            case "server/discover":
-                result = {**about, "supportedVersions": [VERSION], "ttlMs": 0, "cacheScope": "private"}
-                return {"result": {**result, "instructions": self.description, "resultType": "complete"}}
             case "initialize":
-                return {"result": {**about, "protocolVersion": "2025-11-25", "instructions": self.description}}
+                return {"result": {**about, "protocolVersion": VERSION, "instructions": self.description}}
             case "tools/list":
-                tools = list(self.tools.values())
-                return {"result": {"tools": tools, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}}
+                return {"result": {"tools": list(self.tools.values())}}
             case "tools/call":
                 text, is_error = self.call(str(params["name"]), params.get("arguments") or {})
                 content = [{"type": "text", "text": text}]
-                return {"result": {"content": content, "isError": is_error, "resultType": "complete"}}
+                return {"result": {"content": content, "isError": is_error}}
             case "ping":
                 return {"result": {}}
             case _:

@@ -13,10 +13,11 @@ from pathlib import Path
 from random import Random
 
 import anyio
+import psutil
 from sqlalchemy import select
 
 from bench.lean import Era, HttpWire, LeanClient
-from bench.measure import Missing
+from bench.measure import Missing, cpu_s
 from bench.traffic.agents import Agent, Worked
 from bench.traffic.habits import habits_of
 from bench.traffic.poison import POISONER
@@ -31,6 +32,7 @@ AT_ONCE = 8
 ANSWER_S = 120.0
 LOGGED_S = 120.0
 POLL_S = 0.1
+ROUTER = "proxy.router.worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,9 @@ class Made:
     """In the order of their numbers."""
     seconds: float
     """Without starting and ending."""
+    cpu_s: Mapping[str, float]
+    """Processor time of the agents, the gateway, its router and the servers: on a machine that does other work, too,
+    this says more than seconds."""
     left_out: int
     """Tasks of the file that need tools which the catalogue lacks."""
 
@@ -135,7 +140,7 @@ async def play(
     wishes = plan(doable, sorted(set(running.credentials) - {POISONER}), range(first, first + episodes), seed, poison)
     done: dict[int, Worked] = {}
     limit = anyio.CapacityLimiter(at_once)
-    began = time.perf_counter()
+    began, cpu_before = time.perf_counter(), _cpu_s(running)
 
     async def one(wish: Wish) -> None:
         async with limit:
@@ -144,8 +149,12 @@ async def play(
     async with anyio.create_task_group() as group:
         for wish in wishes:
             group.start_soon(one, wish)
-    seconds = time.perf_counter() - began
-    return Made(episodes=[done[number] for number in sorted(done)], seconds=seconds, left_out=len(tasks) - len(doable))
+    return Made(
+        episodes=[done[number] for number in sorted(done)],
+        seconds=time.perf_counter() - began,
+        cpu_s={part: round(spent - cpu_before.get(part, 0.0), 2) for part, spent in _cpu_s(running).items()},
+        left_out=len(tasks) - len(doable),
+    )
 
 
 def plan(tasks: Sequence[WorkTask], agents: Sequence[str], numbers: range, seed: int, poison: float) -> list[Wish]:
@@ -187,6 +196,14 @@ def write_labels(path: Path, made: Made) -> None:
     with path.open("a", encoding="utf-8") as file:
         for worked in made.episodes:
             file.write(json.dumps({**asdict(worked), "good": worked.good}) + "\n")
+
+
+def _cpu_s(running: Stage) -> dict[str, float]:
+    parts = {"gateway": running.program.pid, "servers": running.servers.pid}
+    for child in psutil.Process(running.program.pid).children():
+        if ROUTER in child.cmdline():
+            parts["router"] = child.pid
+    return {"agents": time.process_time(), **{part: cpu_s(pid) for part, pid in parts.items()}}
 
 
 async def _episode(running: Stage, wish: Wish, chance: Random, bad: float) -> Worked:

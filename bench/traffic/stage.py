@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,9 +27,10 @@ from bench.targets.gateway import listings, start_gateway, write_catalog
 from bench.traffic.agents import Offer
 from bench.traffic.canned import numbered
 from bench.traffic.poison import POISONER, stuffed_rows
-from proxy.endpoint.tokens import ANONYMOUS, TokenStore
+from proxy.endpoint.tokens import ANONYMOUS, Scope, TokenStore
 from proxy.store.migrating import migrate
 
+WATCHER = "watcher"
 BUDGET_MS = 10_000
 """A search waits for the router's process: several agents share two processors here, and words alone are not meant."""
 
@@ -40,6 +42,9 @@ class Stage:
     url: str
     """Of `/mcp`."""
     program: Program
+    """The gateway."""
+    servers: Program
+    """All of them."""
     offers: Mapping[str, Offer]
     """All tools of the catalogue by written name."""
     written: Mapping[tuple[str, str], str]
@@ -101,12 +106,14 @@ async def stage(
         )
         await anyio.to_thread.run_sync(program.wait)
         if router != "lexical":
-            await anyio.to_thread.run_sync(wait_until_ready, program)
+            watching = _watcher(gateway / "state")
+            await anyio.to_thread.run_sync(partial(wait_until_ready, program, headers=watching))
             _keep_embeddings(gateway / "cache" / "embeddings.db")
         names = {server.name: server.written for server in known.servers}
         yield Stage(
             url=f"http://127.0.0.1:{program.port}/mcp",
             program=program,
+            servers=servers,
             offers={
                 tool.written: Offer(
                     written=tool.written,
@@ -130,6 +137,14 @@ def _credentials(state: Path, agents: int) -> dict[str, Mapping[str, str]]:
     secrets |= {name: store.create(name, None) for name in names if name not in secrets}
     kept.write_text(json.dumps(secrets), "utf-8")
     return {**{name: {"Authorization": f"Bearer {secrets[name]}"} for name in names}, ANONYMOUS: {}}
+
+
+def _watcher(state: Path) -> Mapping[str, str]:
+    """Where there are tokens, metrics need one."""
+    store = TokenStore(state / "tokens.json")
+    if any(token.label == WATCHER for token in store.list()):
+        store.revoke(WATCHER)
+    return {"Authorization": f"Bearer {store.create(WATCHER, None, (Scope.VIEW,))}"}
 
 
 def _entries(catalog: Path, port: int) -> dict[str, dict[str, object]]:
