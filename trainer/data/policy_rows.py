@@ -50,11 +50,14 @@ class PolicySettings:
     """How the policy will work that reads these rows."""
 
     variant: Variant = Variant.TOOLS
+    """`tools` or `code`: what the other two show at once, the log has as several steps, or not at all."""
     limits: WorkLimits = field(default_factory=WorkLimits)
     key_weight: float = 2.0
     """Of a token by which a name is decided; others that are learned have 1."""
 
     def __post_init__(self) -> None:
+        if self.variant not in (Variant.TOOLS, Variant.CODE):
+            raise ConfigurationError(f"a policy is trained for the variants tools and code, not for {self.variant}")
         if self.key_weight <= 0:
             raise ConfigurationError("key_weight is above 0")
 
