@@ -13,14 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from judge.writing.families import signature, template
+from judge.writing.families import ROWS, signature, template
 from proxy.router.encoder import Encoder
 
-BAND = 2
-"""Numbers of a signature that have to be equal before two texts are compared: of those that have half of their words in
-common, 32 bands of two miss one pair in 10,000."""
-BLOCK = 1_000
-"""Vectors that are compared with all others at a time."""
+MARGIN = 0.25
+"""By how much a signature may fall short of two texts that are compared word by word: four standard errors."""
+BLOCK = 64
+"""Texts that are compared with all others at a time."""
 TOKENS = 256
 """Of a text, for the encoder."""
 
@@ -53,22 +52,17 @@ def joined(texts: Mapping[str, str], *, alike: float, encoder: Encoder | None = 
 def _by_words(
     texts: Mapping[str, str], different: Mapping[str, tuple[str, ...]], alike: float
 ) -> Iterator[tuple[str, str]]:
-    shingles = {each: frozenset((*words, *pairwise(words))) for each, words in different.items()}
-    bands: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
-    for each in different:
-        numbers = signature(texts[each])
-        for place in range(0, len(numbers), BAND):
-            bands[(place, *numbers[place : place + BAND])].append(each)
-    seen: set[tuple[str, str]] = set()
-    for ids in bands.values():
-        for at, other in enumerate(ids):
-            for one in ids[:at]:
-                if (one, other) in seen:
-                    continue
-                seen.add((one, other))
+    ids = list(different)
+    shingles = [frozenset((*words, *pairwise(words))) for words in different.values()]
+    numbers = np.array([signature(texts[each]) for each in ids], dtype=np.uint32)
+    for start in range(0, len(ids), BLOCK):
+        equal = np.count_nonzero(numbers[start : start + BLOCK, None] == numbers[None, start:], axis=2)
+        for row, column in np.argwhere(equal >= (alike - MARGIN) * ROWS).tolist():
+            one, other = start + row, start + column
+            if one < other:
                 common = len(shingles[one] & shingles[other])
                 if common >= alike * (len(shingles[one]) + len(shingles[other]) - common):
-                    yield one, other
+                    yield ids[one], ids[other]
 
 
 def _by_meaning(

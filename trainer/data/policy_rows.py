@@ -6,7 +6,8 @@ of old observations, the same text of actions. Pure functions.
 What other agents thought is not in the log: there are no reasons, and what an agent said beside its calls is not there
 either. An action that failed is read and not learned (TL-Training, arXiv 2412.15495), observations are never learned.
 Where something was folded, the policy read another text from there on, which is another row; all rows of an episode
-share its advantage (as in SUPO, arXiv 2510.06727).
+share its advantage (as in SUPO, arXiv 2510.06727). A context becomes tokens piece by piece, as it was read before each
+action and as a model goes on from its own tokens.
 """
 
 from __future__ import annotations
