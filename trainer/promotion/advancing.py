@@ -1,0 +1,168 @@
+"""One look at every adapter of the registry: forward where the evidence is there, back where it speaks against it.
+
+Above: watching.py, which looks again and again; `toolatlas adapters promote`, which asks for one; `toolatlas learn`,
+which proposes a new one. Below: gates.py, canary.py, active.py, and
+proxy/store/registry.py. A look depends on the registry and the
+log alone, so that any number of processes may look, anywhere: a change that another one made first is not made twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from proxy.store.database import Database
+from proxy.store.filters import Filters
+from proxy.store.registry import POLICY, SHORT, Entry, InForce, State, entries, in_force, roll_back, set_state
+from proxy.store.rewards import Batch, batches
+from proxy.store.trajectories import stream
+from trainer.promotion.active import active_gates
+from trainer.promotion.canary import Watched, ended_tasks, first_answer, watched
+from trainer.promotion.evidence import Evidence
+from trainer.promotion.gates import Gate, Result, approval_gate, offline_gates, verdict
+from trainer.promotion.sequential import Found, SequentialSettings
+from trainer.promotion.settings import PromotionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look at one adapter found."""
+
+    hash: str
+    before: State
+    after: State
+    gates: tuple[Gate, ...]
+
+    @property
+    def reason(self) -> str:
+        """What decided, for the registry."""
+        result = verdict(self.gates)
+        return "; ".join(f"{gate.name}: {gate.said}" for gate in self.gates if gate.result is result)
+
+
+async def advance(
+    database: Database,
+    settings: PromotionSettings,
+    *,
+    by: str,
+    only: str | None = None,
+    usable: Callable[[str], bool] = lambda _: True,
+) -> list[Look]:
+    """Look at the active adapter, the canary, the shadow and the candidates, in this order, each at most one step.
+
+    Args:
+        by: Whom the registry names for what is changed.
+        only: Hash of the one to look at.
+        usable: Whether an adapter, by its hash, can be loaded: one that cannot is not gone back to.
+    """
+    looks: list[Look] = []
+    order = (State.ACTIVE, State.CANARY, State.SHADOW, State.CANDIDATE)
+    found = [each for each in await entries(database) if each.adapter.kind != POLICY]
+    for state in order:
+        for entry in found:
+            if entry.state is state and only in (None, entry.adapter.hash):
+                looks.append(await _look(database, entry, settings, by=by, usable=usable))
+    return looks
+
+
+async def _look(
+    database: Database, entry: Entry, settings: PromotionSettings, *, by: str, usable: Callable[[str], bool]
+) -> Look:
+    hashed, force = entry.adapter.hash, await in_force(database)
+    gates, following = await _gates(database, entry, force, settings)
+    result = verdict(gates)
+    after = {Result.REFUSED: State.RETIRED, Result.PASSED: following, Result.HELD: entry.state}[result]
+    look = Look(hash=hashed, before=entry.state, after=after, gates=gates)
+    if after is entry.state:
+        return look
+    if entry.state is State.ACTIVE:
+        done = await roll_back(database, look.reason, by=by, hashed=hashed, usable=usable) is not None
+    else:
+        share = settings.share if after is State.CANARY else None
+        done = await set_state(database, hashed, after, look.reason, by=by, share=share, expected=entry.state)
+    # Somebody else was quicker; what became of it is for the next look.
+    return look if done else Look(hash=hashed, before=entry.state, after=entry.state, gates=gates)
+
+
+async def _gates(
+    database: Database, entry: Entry, force: InForce, settings: PromotionSettings
+) -> tuple[tuple[Gate, ...], State]:
+    """What stands between it and the state that comes next."""
+    match entry.state:
+        case State.CANDIDATE:
+            return await _of_candidate(database, entry, force, settings), State.SHADOW
+        case State.SHADOW:
+            return await _of_shadow(database, entry, force, settings), State.CANARY
+        case State.CANARY:
+            return await _of_canary(database, entry, settings.sequential), State.ACTIVE
+        case State.ACTIVE:
+            return await active_gates(database, entry, settings), State.ACTIVE
+        case State.RETIRED:
+            return (), State.RETIRED
+
+
+async def _of_candidate(
+    database: Database, entry: Entry, force: InForce, settings: PromotionSettings
+) -> tuple[Gate, ...]:
+    evidence = Evidence.of(entry.adapter.metrics)
+    judges = () if evidence is None else evidence.judges
+    latest: dict[str, Batch | None] = {}
+    for judge in judges:
+        latest[judge] = next(iter(await batches(database, judge=judge, limit=1)), None)
+    gates = offline_gates(evidence, settings.gates, active=force.active, batches=latest)
+    ahead = force.canary or force.shadow
+    if ahead is None:
+        return gates
+    return *gates, Gate("place", Result.HELD, f"{ahead[:SHORT]} is before it")
+
+
+async def _of_shadow(database: Database, entry: Entry, force: InForce, settings: PromotionSettings) -> tuple[Gate, ...]:
+    ranked, same, places = 0, 0.0, 0
+    async for trajectory in stream(database, Filters(since=entry.since)):
+        for step in trajectory.every_step():
+            decision = step.decision
+            if decision is None or decision.shadow is None or decision.shadow.adapter != entry.adapter.hash:
+                continue
+            ranked += 1
+            if decision.candidates:
+                same += _overlap(decision.candidates, decision.shadow.candidates)
+                places += 1
+    overlap = f", of their first five tools {same / places:.0%} the same" if places else ""
+    text = f"{ranked} of {settings.shadowed} searches ranked{overlap}"
+    gates = [
+        Gate("shadow", Result.PASSED if ranked >= settings.shadowed else Result.HELD, text),
+        approval_gate(entry.adapter.hash, entry.approvals, settings.gates),
+    ]
+    if force.canary is not None:
+        gates.append(Gate("place", Result.HELD, f"{force.canary[:SHORT]} is the canary"))
+    return tuple(gates)
+
+
+def _overlap(one: Sequence[tuple[str, float]], other: Sequence[tuple[str, float]], first: int = 5) -> float:
+    of_one, of_other = ({tool for tool, _ in ranked[:first]} for ranked in (one, other))
+    return len(of_one & of_other) / max(1, min(len(of_one), len(of_other)))
+
+
+async def _of_canary(database: Database, entry: Entry, settings: SequentialSettings) -> tuple[Gate, ...]:
+    share = entry.history[-1].share or 0.0
+    began = await first_answer(database, entry.adapter.hash, entry.since)
+    if began is None:
+        return (Gate("canary", Result.HELD, "no search was answered by it yet"),)
+    found = watched(await ended_tasks(database, began), entry.adapter.hash, share, settings)
+    return _said(found, settings)
+
+
+def _said(found: Watched, settings: SequentialSettings) -> tuple[Gate, ...]:
+    safe = found.safe(settings)
+    gates: list[Gate] = []
+    for outcome, test in found.tests.items():
+        difference = "nothing to compare yet" if test.difference is None else f"{test.difference:+.3f} to the others"
+        text = f"{difference}, {test.searches} searches of {found.tasks} tasks, {found.others} others"
+        match test.found:
+            case Found.WORSE:
+                gates.append(Gate(outcome, Result.REFUSED, f"{text}: it is worse"))
+            case Found.SAFE:
+                gates.append(Gate(outcome, Result.PASSED, f"{text}: not worse by {settings.amount}"))
+            case Found.OPEN:
+                gates.append(Gate(outcome, Result.PASSED if safe else Result.HELD, f"{text}: not decided"))
+    return tuple(gates)
