@@ -51,8 +51,9 @@ from proxy.router.adapters import MANIFEST
 from proxy.router.cutting import Certainty
 from proxy.router.encoder import missing_package
 from proxy.router.exploring import Explorer
+from proxy.router.launching import EMBEDDINGS, Launched, worker_command
 from proxy.router.lexical import LexicalRouter
-from proxy.router.process import RouterProcess, worker_command
+from proxy.router.process import RouterProcess
 from proxy.router.serving import Serving
 from proxy.sandbox.base import Backend, Limits
 from proxy.sandbox.choosing import Wanted, choose
@@ -138,9 +139,11 @@ def build(
     transport: OpenTransport | None = None,
     backend: Backend | None = None,
     traces: Traces | None = None,
+    launched: Launched | None = None,
 ) -> App:
     """Wire a gateway. `configuration` stands for the file that `settings.config` names, which is then not watched;
-    `backend` runs agents' code, which without it they cannot; `traces` takes spans, of which there are none without it.
+    `backend` runs agents' code, which without it they cannot; `traces` takes spans, of which there are none without it;
+    `launched` becomes the router's process, if it runs the right one.
 
     Raises:
         ConfigurationError: The file is not usable, or tokens are required and there are none.
@@ -158,7 +161,7 @@ def build(
         transport = traced(transport, traces.tracer, may_be_named)
     pins = PinStore(settings.state_dir / "pins")
     listings = ListingCache(settings.cache_dir / "listings")
-    serving = _serving(settings)
+    serving = _serving(settings, launched)
     serve = None if serving is None else serving.serve
     gateway = Gateway(listings, transport, LexicalRouter, pins, serve=serve, roots=not settings.guarded)
     interpreters = None if backend is None else Interpreters(backend)
@@ -294,7 +297,7 @@ def _guard(tokens: TokenStore, settings: Settings, security: TransportSecuritySe
     return Guard(tokens, sessions, security, open_to_all=settings.open_pages, secure=False)
 
 
-def _serving(settings: Settings) -> Serving | None:
+def _serving(settings: Settings, launched: Launched | None = None) -> Serving | None:
     """Raises ConfigurationError where a package is missing that was asked for, or the adapter is none."""
     adapter = settings.router_adapter
     if adapter is not None and not (adapter / MANIFEST).is_file():
@@ -306,7 +309,8 @@ def _serving(settings: Settings) -> Serving | None:
             raise ConfigurationError(problem)
         logger.info("searches go by words alone: %s", problem)
         return None
-    process = RouterProcess(worker_command(settings.router_model, settings.cache_dir / "embeddings.db"))
+    command = worker_command(settings.router_model, settings.cache_dir / EMBEDDINGS)
+    process = RouterProcess(command, first=None if launched is None else launched.take(command))
     return Serving(process, settings.router_budget_ms / 1000, adapter)
 
 

@@ -82,6 +82,9 @@ class Gateway:
     async def running(self, configuration: Configuration) -> AsyncGenerator[None]:
         async with self.pool.running(), anyio.create_task_group() as tasks:
             await self.apply(configuration)
+            if self._prepares and self.catalog.tools:
+                # As the last run left it, it rarely changes while servers start.
+                self._router.prepare(self.catalog)
             tasks.start_soon(self._look_around)
             yield
             tasks.cancel_scope.cancel()

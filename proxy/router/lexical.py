@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol, cast
 
 import bm25s  # pyright: ignore[reportMissingTypeStubs]
@@ -85,7 +85,7 @@ class LexicalRouter:
         self._tool_names: dict[str, list[int]] = {}
         self._compound_names: set[str] = set()
         self._vocabulary: dict[str, int] = {}
-        stemmer = _stemmer()
+        reader = _Reader(self._vocabulary)
         documents: list[list[int]] = []
         for index, (server, tool) in enumerate(pairs):
             self._full_names[tool.written.casefold()] = index
@@ -94,8 +94,7 @@ class LexicalRouter:
                 self._tool_names.setdefault(name, []).append(index)
                 if len(list(_tokens(tool.name[:MAX_NAME_CHARS]))) > 1:
                     self._compound_names.add(name)
-            words = stemmer.stemWords(list(_document(server, tool)))
-            documents.append([self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words])
+            documents.append(reader.document(server, tool))
         self._bm25 = cast("_Bm25", bm25s.BM25(k1=K1, b=B))
         if self._vocabulary:
             # With a vocabulary of our own the order of summation, and so the last bit of a score, is always the same.
@@ -167,13 +166,60 @@ class LexicalRouter:
         return list({index for name in names for index in self._tool_names.get(name, ())})
 
 
-def _document(server: ServerRecord, tool: ToolRecord) -> Iterator[str]:
-    """The words that a tool is found by."""
-    yield from _tokens(server.name[:MAX_NAME_CHARS])
-    yield from _tokens(server.purpose)
-    yield from [*_different([tool.name[:MAX_NAME_CHARS]], MAX_NAME_WORDS)] * NAME_REPEATS
-    yield from _different([tool.description[:MAX_DESCRIPTION_CHARS]], MAX_DESCRIPTION_WORDS)
-    yield from _different(_parameters(tool), MAX_PARAMETERS_WORDS)
+class _TokensOfWords(dict[str, list[str]]):
+    """Word as it is written -> its tokens."""
+
+    def __missing__(self, word: str) -> list[str]:
+        tokens = self[word] = _parts(word)
+        return tokens
+
+
+class _NumbersOfTokens(dict[str, int]):
+    """Token -> the number of its stem in a vocabulary, which grows by what is new."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+        self._stemmer = _stemmer()
+
+    def __missing__(self, token: str) -> int:
+        (stem,) = self._stemmer.stemWords([token])
+        number = self[token] = self._vocabulary.setdefault(stem, len(self._vocabulary))
+        return number
+
+
+class _Reader:
+    """Makes documents of tools. A word that was read before is only looked up: a catalogue says few different ones, and
+    a restart waits for its index."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        """`vocabulary`: stem -> its number; grows with every document."""
+        self._tokens = _TokensOfWords()
+        self._numbers = _NumbersOfTokens(vocabulary)
+        self._servers: dict[str, list[int]] = {}
+        """What a server says of itself -> its words."""
+
+    def document(self, server: ServerRecord, tool: ToolRecord) -> list[int]:
+        """Numbers of the words that the tool is found by."""
+        said = f"{server.name[:MAX_NAME_CHARS]}\n{server.purpose}"
+        if said not in self._servers:
+            self._servers[said] = self._numbered(self._read(said))
+        return [
+            *self._servers[said],
+            *self._different(tool.name[:MAX_NAME_CHARS], MAX_NAME_WORDS) * NAME_REPEATS,
+            *self._different(tool.description[:MAX_DESCRIPTION_CHARS], MAX_DESCRIPTION_WORDS),
+            *self._different("\n".join(_parameters(tool)), MAX_PARAMETERS_WORDS),
+        ]
+
+    def _different(self, text: str, limit: int) -> list[int]:
+        """Of the first `limit` different tokens."""
+        return self._numbered(islice(dict.fromkeys(self._read(text)), limit))
+
+    def _read(self, text: str) -> Iterator[str]:
+        return chain.from_iterable(map(self._tokens.__getitem__, _words(text)))
+
+    def _numbered(self, tokens: Iterable[str]) -> list[int]:
+        return list(map(self._numbers.__getitem__, tokens))
 
 
 def _parameters(tool: ToolRecord) -> Iterator[str]:
@@ -186,11 +232,6 @@ def _parameters(tool: ToolRecord) -> Iterator[str]:
                 yield " ".join(description[:MAX_DESCRIPTION_CHARS].split()[:MAX_PARAMETER_WORDS])
 
 
-def _different(texts: Iterable[str], limit: int) -> Iterator[str]:
-    """The first `limit` different words of `texts`."""
-    return islice(dict.fromkeys(token for text in texts for token in _tokens(text)), limit)
-
-
 def _query_tokens(text: str) -> list[str]:
     tokens = list(_tokens(text))
     return [token for token in tokens if token not in _STOP_WORDS] or tokens
@@ -198,21 +239,27 @@ def _query_tokens(text: str) -> list[str]:
 
 def _tokens(text: str) -> Iterator[str]:
     """`getGitHubIssue2` gives get, git, hub, issue, 2 and the whole (others write github); 天气预报 gives pairs."""
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
-        if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
-            # Nearly every word: nothing to split, and building the index spends half of its time here.
-            yield word.lower()
-            continue
-        parts = [
-            piece
-            for part in _PART.findall(word)
-            for run in _UNSPACED.split(part)
-            if run
-            for piece in (_pairs(run) if _UNSPACED.match(run) else _CASE_CHANGE.split(run))
-        ]
-        yield from (part.lower() for part in parts)
-        if len(parts) > 1 and not _UNSPACED.search(word):
-            yield word.lower()
+    for word in _words(text):
+        yield from _parts(word)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+
+
+def _parts(word: str) -> list[str]:
+    """The tokens of one word."""
+    if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+        # Nearly every word: nothing to split.
+        return [word.lower()]
+    parts = [
+        piece.lower()
+        for part in _PART.findall(word)
+        for run in _UNSPACED.split(part)
+        if run
+        for piece in (_pairs(run) if _UNSPACED.match(run) else _CASE_CHANGE.split(run))
+    ]
+    return [*parts, word.lower()] if len(parts) > 1 and not _UNSPACED.search(word) else parts
 
 
 def _pairs(run: str) -> list[str]:

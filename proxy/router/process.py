@@ -1,7 +1,8 @@
 """The gateway's side of the router's process: started, asked, watched, and started again when it ends or hangs.
 
-Above: serving.py, which has an answer of its own for whenever this one has none. Below: worker.py, the program, and
-frames.py. Nothing here waits for the process longer than it was told to: what is known to take longer is said at once.
+Above: serving.py, which has an answer of its own for whenever this one has none. Below: worker.py, the program,
+launching.py and frames.py. Nothing here waits for the process longer than it was told to: what is known to take longer
+is said at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import os
 import signal
 import subprocess
-import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,7 +21,7 @@ from enum import StrEnum
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -30,6 +31,7 @@ from proxy.catalog.records import ServerRecord
 from proxy.errors import ConfigurationError
 from proxy.router.base import Query, Ranking
 from proxy.router.frames import Unframed, frame, ranked_of, told_query, told_server
+from proxy.router.launching import launch
 
 logger = logging.getLogger("toolatlas.router")
 
@@ -38,15 +40,6 @@ CATALOGS = 2
 MAX_WAITING = 64
 """Queries at the process at once; many more than it answers within any budget."""
 END_S = 2.0
-_INHERITED = frozenset(
-    {
-        *("HOME", "LOGNAME", "PATH", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "VIRTUAL_ENV", "USERPROFILE"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
-    }
-)
-_INHERITED_PREFIXES = ("LC_", "XDG_", "PYTHON", "LD_", "DYLD_", "HF_", "HUGGINGFACE_", "TORCH", "CUDA_", "NVIDIA_")
-"""The secrets of servers and agents, which the gateway's environment may hold, are nothing to a model's libraries."""
 
 
 class Why(StrEnum):
@@ -80,7 +73,7 @@ class Timing:
     """After so long without a word it is killed."""
     build_s: float = 180.0
     """The same while it starts or builds: loading a model and indexing words are long single pieces."""
-    restart_s: tuple[float, float] = (0.5, 60.0)
+    restart_s: tuple[float, float] = (0.1, 60.0)
     """Pause before it is started again: at first, and at most."""
     steady_s: float = 60.0
     """A process that lived so long has not failed at starting."""
@@ -88,19 +81,15 @@ class Timing:
     """For an adapter that needs all tools embedded anew."""
 
 
-def worker_command(encoder: str, cache: Path) -> list[str]:
-    """`encoder`: what `load_encoder` takes; `cache`: the file of embeddings."""
-    # -P: what lies in the current folder is not imported.
-    return [sys.executable, "-P", "-m", "proxy.router.worker", encoder, str(cache), str(os.getpid())]
-
-
-class _Child(asyncio.SubprocessProtocol):
-    """One run of the program."""
+class _Child(asyncio.Protocol):
+    """One run of the program; the protocol is that of its output."""
 
     def __init__(self, heard: Callable[[_Child, dict[str, Any]], None]) -> None:
         self._heard = heard
         self._unframed = Unframed()
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._input: asyncio.WriteTransport | None = None
+        self._output: asyncio.ReadTransport | None = None
         self._mute_since: float | None = None
         self.started = time.monotonic()
         self.ended = asyncio.Event()
@@ -121,16 +110,21 @@ class _Child(asyncio.SubprocessProtocol):
 
     @property
     def pid(self) -> int | None:
-        return self._transport.get_pid() if self._transport is not None else None
+        return self._process.pid if self._process is not None else None
 
     @property
     def exit_code(self) -> int | None:
-        return self._transport.get_returncode() if self._transport is not None else None
+        return self._process.returncode if self._process is not None else None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
+    async def attach(self, process: subprocess.Popen[bytes]) -> None:
+        """Talk to this process from now on."""
+        self._process = process
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._wait, args=(process, loop), name="router-process", daemon=True).start()
+        self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        self._output, _ = await loop.connect_read_pipe(lambda: self, process.stdout)
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:
         self._mute_since = None
         try:
             for message in self._unframed.take(data):
@@ -139,19 +133,25 @@ class _Child(asyncio.SubprocessProtocol):
             logger.error("the router's process says what cannot be understood, and is ended: %r", error)
             self.kill()
 
-    def process_exited(self) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        """On a thread: the end of a process is nothing that its pipes tell, for others may hold them open."""
+        process.wait()
+        # The loop may be gone, and with it whoever wanted to know.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._exited)
+
+    def _exited(self) -> None:
         self.ended.set()
         for future in self.waiting.values():
             if not future.done():
                 future.set_result(Why.DOWN)
 
     def say(self, message: Mapping[str, Any] | bytes) -> None:
-        pipe = None if self._transport is None else self._transport.get_pipe_transport(0)
-        if pipe is None or pipe.is_closing() or self.ended.is_set():
+        if self._input is None or self._input.is_closing() or self.ended.is_set():
             return
         if self._mute_since is None:
             self._mute_since = time.monotonic()
-        cast("asyncio.WriteTransport", pipe).write(message if isinstance(message, bytes) else frame(message))
+        self._input.write(message if isinstance(message, bytes) else frame(message))
 
     @property
     def mute_s(self) -> float:
@@ -171,16 +171,16 @@ class _Child(asyncio.SubprocessProtocol):
 
     async def end(self) -> None:
         """Tell it by closing its input, and kill it if it does not hear."""
-        if self._transport is None:
+        if self._process is None:
             return
-        pipe = self._transport.get_pipe_transport(0)
-        if pipe is not None and not pipe.is_closing():
-            cast("asyncio.WriteTransport", pipe).abort()
+        if self._input is not None and not self._input.is_closing():
+            self._input.abort()
         with anyio.move_on_after(END_S):
             await self.ended.wait()
         self.kill()
         await self.ended.wait()
-        self._transport.close()
+        if self._output is not None:
+            self._output.close()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -207,9 +207,13 @@ class _Wish:
 class RouterProcess:
     """Use inside `async with process.running()`. All on one event loop."""
 
-    def __init__(self, command: Sequence[str], timing: Timing | None = None) -> None:
-        """`command`: of the program, `worker_command` as a rule."""
+    def __init__(
+        self, command: Sequence[str], timing: Timing | None = None, first: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        """`command`: of the program, `worker_command` as a rule; `first`: it runs already, and is used before any other
+        is started."""
         self._command = tuple(command)
+        self._first = first
         self._timing = timing or Timing()
         self._wish = _Wish()
         self._child: _Child | None = None
@@ -369,16 +373,8 @@ class RouterProcess:
             pause_s = min(2 * pause_s, longest_s)
 
     async def _start(self, child: _Child) -> None:
-        await asyncio.get_running_loop().subprocess_exec(
-            lambda: child,
-            *self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None,
-            env=_environment(os.environ),
-            # Neither Ctrl-C in the terminal nor the end of the gateway's process group is for it.
-            start_new_session=True,
-        )
+        process, self._first = self._first or launch(self._command), None
+        await child.attach(process)
         self._child = child
         self._starts += 1
         for folder in self._wish.adapters:
@@ -474,13 +470,6 @@ def _frames(servers: Sequence[ServerRecord]) -> dict[str, bytes]:
             key = sha256(frame(told)).hexdigest()
             frames[key] = frame({"kind": "server", "key": key, "server": told})
     return frames
-
-
-def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    inherited = {
-        name: value for name, value in own.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-    }
-    return inherited | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def _ending(code: int | None) -> str:

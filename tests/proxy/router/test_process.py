@@ -66,7 +66,7 @@ async def test_it_is_niced_runs_apart_and_sees_none_of_the_gateways_secrets(
         seen = psutil.Process(serving.process.health.pid)
         serving.process.offer(routed.catalog())
         await until(lambda: serving.process.health.ready)
-        assert seen.nice() == psutil.Process().nice() + 10
+        assert seen.nice() == min(psutil.Process().nice() + 10, 19)
         assert os.getpgid(seen.pid) == seen.pid
         assert "GITHUB_TOKEN" not in seen.environ()
         assert seen.environ()["OMP_NUM_THREADS"] == "1"
