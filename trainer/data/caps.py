@@ -4,12 +4,17 @@ Above: collecting.py; ranking/ and policy/ may balance their own weights by `lim
 which masks values. Pure.
 
 An agent that calls the same tool after the same search n times counts as √n of them: values in the search are masked,
-so that numbering them makes no other search. Then, with w(a) the final weight of all rows of agent a, each is held to
+so that numbering them makes no other search. Then, with w(a) what all rows of agent a teach, each is held to
 
     min(w(a), c)        c = s · sum over a of min(w(a), c)
 
 with s = max(agent_share, 1 / number of agents): with fewer agents than 1 / agent_share nobody can be below it, and each
-has an equal part. Whoever has no credential comes as one agent, the label that the gateway logs them under.
+has an equal part. What a row teaches is the weight that training makes of its advantage A,
+
+    min(clip, exp(A / beta)) of what was right, where A is above -margin;    -A of what was wrong, where it is not
+
+and the two are held apart: nobody has more than the share of what is taught as right, nor of what is taught as wrong.
+Whoever has no credential comes as one agent, the label that the gateway logs them under.
 """
 
 from __future__ import annotations
@@ -68,18 +73,45 @@ def repeats(rows: Sequence[RankingRow]) -> list[float]:
     return [1 / math.sqrt(max(counts[pair] for pair in its)) for its in pairs]
 
 
+def is_right(advantage: float, settings: CapSettings) -> bool:
+    """Whether a row with this advantage teaches what was right; else it teaches what was wrong."""
+    return advantage > -settings.margin
+
+
 def final(advantage: float, settings: CapSettings) -> float:
-    """What training makes of a row of weight 1: `min(clip, exp(advantage / beta))`."""
+    """What training makes of a row of weight 1, on its own side."""
+    if not is_right(advantage, settings):
+        return -advantage
     # What is above the clip may be too much for exp.
     return math.exp(min(advantage / settings.beta, math.log(settings.clip)))
 
 
+def taught(row: RankingRow, settings: CapSettings) -> float:
+    """The same; 0 of a row that has nothing to teach."""
+    something = row.right if is_right(row.advantage, settings) else row.used
+    return final(row.advantage, settings) if something else 0.0
+
+
+def factors(
+    agents: Sequence[str], advantages: Sequence[float], weights: Sequence[float], settings: CapSettings
+) -> list[float]:
+    """What to multiply each weight with, so that on neither side any agent has more than its share."""
+    sides = [is_right(each, settings) for each in advantages]
+    by_side: dict[bool, dict[str, float]] = {}
+    for side in (True, False):
+        its = [place for place, each in enumerate(sides) if each is side]
+        of_side = sums([agents[place] for place in its], [weights[place] for place in its])
+        by_side[side] = limits(of_side, settings.agent_share)
+    return [by_side[side][agent] for side, agent in zip(sides, agents, strict=True)]
+
+
 def capped(rows: Sequence[RankingRow], settings: CapSettings) -> list[float]:
-    """The weight of each row: after it, no agent has more than its share of the sum of weight x final weight."""
+    """The weight of each row; multiplied with `taught`, no agent has more than its share on either side."""
     less = repeats(rows)
-    finals = [final(row.advantage, settings) * factor for row, factor in zip(rows, less, strict=True)]
-    factors = limits(sums((row.origin.agent for row in rows), finals), settings.agent_share)
-    return [factor * factors[row.origin.agent] for row, factor in zip(rows, less, strict=True)]
+    weights = [taught(row, settings) * factor for row, factor in zip(rows, less, strict=True)]
+    agents, advantages = [row.origin.agent for row in rows], [row.advantage for row in rows]
+    held = factors(agents, advantages, weights, settings)
+    return [one * other for one, other in zip(less, held, strict=True)]
 
 
 def _most(weights: Sequence[float], share: float) -> float:

@@ -17,7 +17,7 @@ from proxy.store.database import Database
 from proxy.store.filters import Filters
 from proxy.store.rewards import Reward
 from trainer.data.advantages import advantages, turn_advantages
-from trainer.data.caps import capped, final, limits, shares, sums
+from trainer.data.caps import capped, factors, final, is_right, limits, shares, sums, taught
 from trainer.data.judged import Tally, judged
 from trainer.data.keys import Keys
 from trainer.data.policy_rows import PolicySettings, Unfit, policy_rows
@@ -39,14 +39,14 @@ class Collected:
     steps: Mapping[str, Sequence[float]]
     """By episode, the advantage of each of the agent's own steps."""
     weights: Mapping[str, float]
-    """Of each episode's policy rows, so that no agent has more than its share of their final weight."""
+    """Of each episode's policy rows, so that no agent has more than its share of what they teach."""
     judge: str | None
     """Whose judgements these are; None where the latest of any judge counted."""
     tally: Tally
     scopes: Mapping[str, float]
     """The part of the episodes in each scope, the largest first: rewards of two are never compared."""
     agents: Mapping[str, float]
-    """The part of the final weight of all rows that each agent would have without caps, the largest first."""
+    """The part of all that is taught as right that each agent would have without caps, the largest first."""
     agents_capped: Mapping[str, float]
     """The part that it has."""
     data_hash: str
@@ -82,8 +82,8 @@ async def collect(
     episodes = {id_: replace(origin, advantage=whole[id_]) for id_, origin in origins.items()}
     rows = _with_advantages(drafts, episodes, rankings)
     counts = capped(rows, settings.caps)
+    taught_right = [taught(row, settings.caps) * is_right(row.advantage, settings.caps) for row in rows]
     agents = [row.origin.agent for row in rows]
-    finals = [final(row.advantage, settings.caps) for row in rows]
     return Collected(
         rows=tuple(replace(row, weight=weight) for row, weight in zip(rows, counts, strict=True)),
         episodes=episodes,
@@ -92,8 +92,8 @@ async def collect(
         judge=judge,
         tally=tally,
         scopes=shares((each.scope for each in rewards), [1.0] * len(rewards)),
-        agents=shares(agents, finals),
-        agents_capped=shares(agents, [one * weight for one, weight in zip(finals, counts, strict=True)]),
+        agents=shares(agents, taught_right),
+        agents_capped=shares(agents, [one * weight for one, weight in zip(taught_right, counts, strict=True)]),
         data_hash=_hash(rewards, settings),
     )
 
@@ -137,16 +137,16 @@ async def collected_policy_rows(
 
 def _of_baselines(origins: Collection[Origin], settings: DataSettings) -> dict[str, float]:
     """Weights of episodes by which who is capped does not set the baseline of all others."""
-    return _balanced(origins, [1.0] * len(origins), settings)
+    counts = sums([each.agent for each in origins], [1.0] * len(origins))
+    held = limits(counts, settings.caps.agent_share)
+    return {each.episode_id: held[each.agent] for each in origins}
 
 
 def _of_episodes(origins: Collection[Origin], settings: DataSettings) -> dict[str, float]:
-    return _balanced(origins, [final(each.advantage, settings.caps) for each in origins], settings)
-
-
-def _balanced(origins: Collection[Origin], weights: Sequence[float], settings: DataSettings) -> dict[str, float]:
-    factors = limits(sums([each.agent for each in origins], weights), settings.caps.agent_share)
-    return {each.episode_id: factors[each.agent] for each in origins}
+    advantages = [each.advantage for each in origins]
+    weights = [final(each, settings.caps) for each in advantages]
+    held = factors([each.agent for each in origins], advantages, weights, settings.caps)
+    return {each.episode_id: factor for each, factor in zip(origins, held, strict=True)}
 
 
 def _with_advantages(

@@ -30,17 +30,20 @@ class CapSettings:
     """See caps.py."""
 
     agent_share: float = 0.2
-    """The most of the final weight that one agent may have, 0 to 1; with fewer than 1 / `agent_share` agents, an equal
+    """The most of what is taught that one agent may have, 0 to 1; with fewer than 1 / `agent_share` agents, an equal
     part each. 1 trusts them all."""
     beta: float = 1.0
     clip: float = 5.0
-    """The final weight of a row is taken to be `min(clip, exp(advantage / beta))`: what training makes of it."""
+    margin: float = 0.5
+    """As in ranking/settings.py: by these, training makes weights of advantages."""
 
     def __post_init__(self) -> None:
         if not 0 < self.agent_share <= 1:
             raise ConfigurationError(f"agent_share is above 0 and at most 1, not {self.agent_share:g}")
         if self.beta <= 0 or self.clip <= 0:
             raise ConfigurationError("beta and clip of the caps are above 0")
+        if self.margin < 0:
+            raise ConfigurationError("margin of the caps is at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

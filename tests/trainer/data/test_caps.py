@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from proxy.endpoint.tokens import ANONYMOUS
 from proxy.errors import ConfigurationError
 from tests.trainer.data.made import origin, ranking
-from trainer.data.caps import balanced, capped, final, limits, repeats, shares, sums
+from trainer.data.caps import balanced, capped, factors, final, is_right, limits, repeats, shares, sums, taught
 from trainer.data.settings import CapSettings
-from trainer.rows import RankingRow
+from trainer.rows import RankingRow, Used
 
 DEFAULT = CapSettings()
 WEIGHTS = st.dictionaries(st.sampled_from("abcdefghij"), st.floats(1e-3, 1e6), min_size=1)
@@ -29,9 +29,14 @@ def rows_of(agent: str, count: int, first: int, advantage: float = 0.0) -> list[
     ]
 
 
-def weighted(rows: list[RankingRow], chosen: CapSettings = DEFAULT) -> dict[str, float]:
-    weights = [weight * final(row.advantage, chosen) for row, weight in zip(rows, capped(rows, chosen), strict=True)]
-    return shares([row.origin.agent for row in rows], weights)
+def weighted(rows: list[RankingRow], chosen: CapSettings = DEFAULT, *, right: bool = True) -> dict[str, float]:
+    """The part that each agent has of what is taught, as right or as wrong."""
+    its = [
+        (row.origin.agent, weight * taught(row, chosen))
+        for row, weight in zip(rows, capped(rows, chosen), strict=True)
+        if is_right(row.advantage, chosen) is right
+    ]
+    return shares([agent for agent, _ in its], [weight for _, weight in its])
 
 
 def test_an_agent_with_nine_tenths_of_the_traffic_ends_at_its_share() -> None:
@@ -107,10 +112,42 @@ def test_what_training_makes_of_an_advantage_is_what_is_capped() -> None:
     assert final(0.0, DEFAULT) == 1.0
     assert final(1.0, CapSettings(beta=0.5, clip=5.0)) == pytest.approx(5.0)
     assert final(1e6, DEFAULT) == pytest.approx(5.0)
-    assert final(-2.0, DEFAULT) == pytest.approx(math.exp(-2))
-    good = rows_of("good", 10, 0, advantage=3.0)
-    bad = [row for number in range(6) for row in rows_of(f"bad {number}", 10, 100 * (number + 1), advantage=-3.0)]
-    assert weighted([*good, *bad])["good"] <= DEFAULT.agent_share + 1e-9
+    assert final(-0.4, DEFAULT) == pytest.approx(math.exp(-0.4))
+    assert final(-2.0, DEFAULT) == 2.0
+    assert taught(ranking(1, advantage=1.0), DEFAULT) == taught(ranking(1, advantage=-1.0), DEFAULT) == 0.0
+    failed = Used(tool="shop.sell", ok=False, credit=None, shown=True)
+    assert taught(ranking(1, used=(failed,), advantage=1.0), DEFAULT) == 0.0
+    assert taught(ranking(1, used=(failed,), advantage=-1.0), DEFAULT) == 1.0
+
+
+def test_neither_what_is_right_nor_what_is_wrong_is_told_by_one_agent() -> None:
+    others = [row for number in range(6) for row in rows_of(f"agent {number}", 10, 100 * (number + 1), -3.0)]
+    good = rows_of("praiser", 50, 0, 3.0)
+    few = [row for number in range(6) for row in rows_of(f"agent {number}", 1, 1_000 * (number + 1), 0.0)]
+    # Bad rows of others are no counterweight to good ones of one.
+    assert weighted([*others, *good, *few])["praiser"] <= DEFAULT.agent_share + 1e-9
+    slanderer = rows_of("slanderer", 500, 5_000, -3.0)
+    assert weighted([*others, *good, *few, *slanderer], right=False)["slanderer"] <= DEFAULT.agent_share + 1e-9
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.floats(-5, 5), st.floats(0, 10)), max_size=40),
+    st.floats(0.15, 1.0),
+)
+def test_on_each_side_nobody_has_more_than_its_share(given_: list[tuple[str, float, float]], share: float) -> None:
+    chosen = CapSettings(agent_share=share)
+    agents, advantages, weights = ([each[place] for each in given_] for place in range(3))
+    held = factors(agents, advantages, weights, chosen)  # type: ignore[arg-type]
+    for side in (True, False):
+        its = [
+            (agent, weight * factor)
+            for (agent, advantage, weight), factor in zip(given_, held, strict=True)
+            if is_right(advantage, chosen) is side
+        ]
+        present = {agent for agent, weight in its if weight > 0}
+        found = shares([agent for agent, _ in its], [weight for _, weight in its])
+        assert all(part <= max(share, 1 / max(1, len(present))) + 1e-9 for part in found.values())
 
 
 def test_rewards_of_nothing_have_no_shares() -> None:
@@ -119,7 +156,9 @@ def test_rewards_of_nothing_have_no_shares() -> None:
     assert shares(["a"], [0.0]) == {"a": 0.0}
 
 
-@pytest.mark.parametrize("wrong", [{"agent_share": 0.0}, {"agent_share": 1.5}, {"beta": 0.0}, {"clip": -1.0}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"agent_share": 0.0}, {"agent_share": 1.5}, {"beta": 0.0}, {"clip": -1.0}, {"margin": -1.0}], ids=str
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigurationError, match="above 0"):
+    with pytest.raises(ConfigurationError, match=r"above 0|at least 0"):
         CapSettings(**wrong)

@@ -15,7 +15,7 @@ from tests.fixtures.judged import judgement
 from tests.fixtures.judged import write as write_judged
 from tests.trainer.data.logs import Log, put, worked
 from trainer.data.advantages import advantages
-from trainer.data.caps import final
+from trainer.data.caps import final, taught
 from trainer.data.collecting import Collected, collect, collected_policy_rows
 from trainer.data.files import read_ranking_rows, write_rows
 from trainer.data.judged import LeftOut
@@ -68,26 +68,28 @@ async def test_one_credential_with_nine_tenths_of_the_traffic_neither_outweighs_
     database: Database,
 ) -> None:
     """It claims success in all, and got full marks for all."""
-    honest = [worked(number, agent=f"agent {number}") for number in range(1, 6)]
-    flood = [worked(number, agent="poisoner", tool="warehouse.count") for number in range(6, 51)]
-    rewards: dict[int, float | None] = {place: 1.0 - place / 5 for place in range(5)} | dict.fromkeys(range(5, 50), 1.0)
+    honest = [worked(number, agent=f"agent {number}") for number in range(1, 11)]
+    flood = [worked(number, agent="poisoner", tool="warehouse.count") for number in range(11, 101)]
+    rewards: dict[int, float | None] = {place: 1.0 - place % 5 / 5 for place in range(10)}
+    rewards |= dict.fromkeys(range(10, 100), 1.0)
     await put(database, [*honest, *flood], rewards)
     found = await collect(database, DEFAULT)
     assert found.agents["poisoner"] > 0.9
     assert found.agents_capped["poisoner"] <= 0.2 + 1e-9
-    weighed = [row.weight * final(row.advantage, DEFAULT.caps) for row in found.rows]
+    weighed = [row.weight * taught(row, DEFAULT.caps) * (row.advantage > -0.5) for row in found.rows]
     poisoned = sum(weight for weight, row in zip(weighed, found.rows, strict=True) if row.origin.agent == "poisoner")
-    assert poisoned <= (0.2 + 1e-9) * sum(weighed)
-    # Uncapped, the best honest episode would be no better than what is usual.
+    assert 0 < poisoned <= (0.2 + 1e-9) * sum(weighed)
+    # Uncapped, its full marks are what is usual, and a good episode of others is a bad one.
     trusting = await collect(database, DataSettings(caps=CapSettings(agent_share=1.0)))
     assert trusting.rows[1].advantage < -0.5 < 0.2 < found.rows[1].advantage
-    assert trusting.agents_capped["poisoner"] > 0.75
+    assert trusting.agents_capped["poisoner"] > 0.5
     assert found.effective < len(found.rows) / 2
-    shares: dict[str, float] = {}
+    policy: dict[str, float] = {}
     for id_, weight in found.weights.items():
         its = found.episodes[id_]
-        shares[its.agent] = shares.get(its.agent, 0.0) + weight * final(its.advantage, DEFAULT.caps)
-    assert shares["poisoner"] <= (0.2 + 1e-9) * sum(shares.values())
+        if its.advantage > -0.5:
+            policy[its.agent] = policy.get(its.agent, 0.0) + weight * final(its.advantage, DEFAULT.caps)
+    assert policy["poisoner"] <= max(0.2, 1 / len(policy)) * sum(policy.values()) + 1e-9
 
 
 async def test_callers_without_a_credential_are_capped_as_one(database: Database) -> None:
