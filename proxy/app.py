@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, cast
 
 import anyio
@@ -53,7 +54,7 @@ from proxy.router.encoder import missing_package
 from proxy.router.exploring import Explorer
 from proxy.router.launching import EMBEDDINGS, Launched, worker_command
 from proxy.router.lexical import LexicalRouter
-from proxy.router.process import RouterProcess
+from proxy.router.process import RouterProcess, Timing
 from proxy.router.serving import Serving
 from proxy.sandbox.base import Backend, Limits
 from proxy.sandbox.choosing import Wanted, choose
@@ -80,6 +81,8 @@ from proxy.tasks import TaskStore
 logger = logging.getLogger("toolatlas.app")
 
 SWEEP_S = 30.0
+SECOND_HANG_S = 120.0
+"""A language model on a CPU may take that long for one question; it is late then, but does not hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,13 +308,17 @@ def _serving(settings: Settings, launched: Launched | None = None) -> Serving | 
     if settings.router == "lexical":
         return None
     if (problem := missing_package(settings.router_model)) is not None:
-        if settings.router == "fused":
+        if settings.router != "auto":
             raise ConfigurationError(problem)
         logger.info("searches go by words alone: %s", problem)
         return None
-    command = worker_command(settings.router_model, settings.cache_dir / EMBEDDINGS)
-    process = RouterProcess(command, first=None if launched is None else launched.take(command))
-    return Serving(process, settings.router_budget_ms / 1000, adapter)
+    second, budget_s = settings.router_second, settings.router_budget_ms / 1000
+    if second is not None and second.startswith("endpoint:") and find_spec("openai") is None:
+        raise ConfigurationError("--router endpoint: needs the openai package: pip install 'toolatlas[judge]'")
+    command = worker_command(settings.router_model, settings.cache_dir / EMBEDDINGS, second, budget_s)
+    timing = Timing() if second is None else Timing(hang_s=SECOND_HANG_S)
+    process = RouterProcess(command, timing, first=None if launched is None else launched.take(command))
+    return Serving(process, budget_s, adapter)
 
 
 def _readings(

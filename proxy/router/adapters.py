@@ -1,7 +1,9 @@
-"""What was learned, on disk and on an encoder: a head on the query side, or LoRA on the encoder itself.
+"""What was learned, on disk and on an encoder: a head on the query side, or LoRA on the encoder itself; or LoRA on a
+language model that reorders.
 
-Above: fusion.py and the router's process; the trainer, which writes adapters. Below: encoder.py, safetensors and peft,
-imported where an adapter is read or written. A folder holds `manifest.json` and the weights; nothing in it is run.
+Above: fusion.py, language_model.py and the router's process; the trainer, which writes adapters. Below: encoder.py,
+safetensors and peft, imported where an adapter is read or written. A folder holds `manifest.json` and the weights;
+nothing in it is run.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from proxy.errors import ConfigurationError
-from proxy.router.documents import RENDERING
+from proxy.router.documents import PROMPT, RENDERING
 from proxy.router.encoder import Encoder, TransformersEncoder, Vectors
 
 FORMAT = 1
@@ -37,12 +39,18 @@ class Kind(StrEnum):
     """`q' = normalise(q + q W)`: queries are turned, documents stay."""
     LORA = "lora"
     """Low-rank changes of the encoder, for queries and documents; these are embedded anew."""
+    SCORER = "scorer"
+    """Low-rank changes of the causal model that scores what the encoder found."""
 
 
+_LORA_FILES = ("adapter_config.json", "adapter_model.safetensors")
 _FILES: Mapping[Kind, tuple[str, ...]] = {
     Kind.HEAD: ("head.safetensors",),
-    Kind.LORA: ("adapter_config.json", "adapter_model.safetensors"),
+    Kind.LORA: _LORA_FILES,
+    Kind.SCORER: _LORA_FILES,
 }
+_TEXTS: Mapping[Kind, str] = {Kind.HEAD: RENDERING, Kind.LORA: RENDERING, Kind.SCORER: PROMPT}
+"""Revision of the texts that each kind is trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +62,9 @@ class Adapter:
     hash: str
     """Of the weights and of the manifest: what the log names."""
     base_hash: str
-    """Of the encoder that it was trained on; on another one it means nothing."""
+    """Of the encoder, or the causal model, that it was trained on; on another one it means nothing."""
     rendering: str
+    """Revision of the texts that it was trained on."""
     servers: frozenset[str]
     """Configured names of servers that good logs have shown it."""
     facts: Mapping[str, Any]
@@ -67,18 +76,26 @@ class Adapter:
 
     def check(self, base: Encoder) -> None:
         """Raises ConfigurationError where the adapter was trained on another encoder, or on other texts."""
+        if self.kind is Kind.SCORER:
+            raise ConfigurationError(
+                f"the adapter {self.folder} is for a language model; serve with --router slm:MODEL and name that one"
+            )
         if self.base_hash != base.hash:
             raise ConfigurationError(
                 f"the adapter {self.folder} was trained on another encoder ({self.base_hash[:12]}…, not "
                 f"{base.hash[:12]}…); name that one with --router-model, or train an adapter on this one"
             )
-        if self.rendering != RENDERING:
-            raise ConfigurationError(
-                f"the adapter {self.folder} was trained on other texts of tools ({self.rendering}, not {RENDERING}); "
-                "train it again with this version"
-            )
+        self.check_texts()
         if self.head is not None and self.head.shape != (base.width, base.width):
             raise ConfigurationError(f"the head {self.folder} is {self.head.shape}, but vectors have {base.width}")
+
+    def check_texts(self) -> None:
+        """Raises ConfigurationError where the adapter was trained on other texts than this version writes."""
+        if self.rendering != _TEXTS[self.kind]:
+            raise ConfigurationError(
+                f"the adapter {self.folder} was trained on other texts ({self.rendering}, not {_TEXTS[self.kind]}); "
+                "train it again with this version"
+            )
 
     def encoder(self, base: Encoder) -> Encoder:
         """What embeds documents under this adapter: `base` itself for a head. Made once for each encoder.
@@ -170,19 +187,26 @@ def save_adapter(
     servers: Iterable[str],
     head: Vectors | None = None,
     lora: Any = None,
+    kind: Kind | None = None,
+    rendering: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Adapter:
     """Write an adapter to `folder`, which must not exist, and return it as it is loaded.
 
-    `head`: `W`, `[d, d]`; or `lora`: a `PeftModel` around the encoder's model. `facts`: JSON, for the manifest. The
-    folder appears with everything in it, or not at all.
+    `head`: `W`, `[d, d]`; or `lora`: a `PeftModel` around the encoder's model or, with `kind` `SCORER`, around the
+    causal one. `kind`: by default the one for the encoder. `rendering`: of the texts that it was trained on, by default
+    those of this version. `facts`: JSON, for the manifest. The folder appears with everything in it, or not at all.
 
     Raises:
-        ValueError: Neither or both of `head` and `lora` are given.
+        ValueError: Neither or both of `head` and `lora` are given, or what is given is not of that kind.
         FileExistsError: There is something at `folder`.
     """
     if (head is None) == (lora is None):
         raise ValueError("an adapter is a head or a LoRA")
+    if kind is None:
+        kind = Kind.LORA if head is None else Kind.HEAD
+    elif (kind is Kind.HEAD) == (head is None):
+        raise ValueError(f"what is given is not of the kind {kind}")
     if folder.exists():
         raise FileExistsError(f"{folder} exists")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -198,9 +222,9 @@ def save_adapter(
         manifest: dict[str, Any] = {
             **(facts or {}),
             "format": FORMAT,
-            "kind": Kind.HEAD if head is not None else Kind.LORA,
+            "kind": kind,
             "base_hash": base_hash,
-            "rendering": RENDERING,
+            "rendering": _TEXTS[kind] if rendering is None else rendering,
             "servers": sorted(set(servers)),
         }
         manifest["hash"] = _hash(draft, manifest)

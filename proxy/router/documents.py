@@ -1,4 +1,4 @@
-"""The texts that an encoder reads of servers and tools.
+"""The texts that an encoder reads of servers and tools, and the revision of those that a language model reads.
 
 Above: fusion.py, and the trainer, whose examples must be written alike. Below: the catalogue's records.
 """
@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from proxy.catalog.records import ServerRecord, ToolRecord
+from proxy.store.rendering import REVISION
 
 RENDERING = "documents-1"
 """Changes with every change of these texts: an adapter trained on others does not fit."""
+PROMPT = f"language-1/{REVISION}"
+"""The same for what a language model reads (language.py)."""
 TOOL_CHARS = 500
 SERVER_TOOLS = 12
 """Names of tools that stand in a server's text."""

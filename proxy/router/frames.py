@@ -7,7 +7,7 @@ is for, descriptions of tools, names and descriptions of their parameters.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from proxy.catalog.records import ServerRecord, ToolRecord
@@ -118,7 +118,7 @@ def query_of(told: Mapping[str, Any]) -> Query:
     )
 
 
-def told_ranked(ranked: list[Ranked]) -> list[tuple[str, float]]:
+def told_ranked(ranked: Sequence[Ranked]) -> list[tuple[str, float]]:
     return [(found.tool, float(found.score)) for found in ranked]
 
 

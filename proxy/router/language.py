@@ -1,7 +1,7 @@
 """A causal language model as router: of the best that another router finds, those whose names the model expects most.
 
-Above: whoever serves with it, the bench, and the trainer, whose examples must read as `prompt` does. Below:
-language_model.py, and the store's rendering of questions.
+Above: reranking.py, the bench, and the trainer, whose examples must read as `prompt` does: every change of what the
+model reads is a new revision of `PROMPT` in documents.py. Below: language_model.py, and the store's rendering.
 
 Names differ in how likely they are at all, so that each is compared with itself after an empty question: its score is
 `log p(name | question) - log p(name | empty question)`, in nats. What the task did before stands in both, or names that
@@ -13,17 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from proxy.catalog.records import ServerRecord
-from proxy.errors import ConfigurationError
-from proxy.router.adapters import Adapter, load_adapter
+from proxy.router.adapters import Adapter
 from proxy.router.base import Query, Ranked, Router
 from proxy.router.language_model import LanguageModel, Tokens, load_language_model
-from proxy.store.rendering import REVISION, decision, shortened, visible
+from proxy.store.rendering import decision, shortened, visible
 
-PROMPT = f"language-1/{REVISION}"
-"""Changes with every change of what the model reads. An adapter's manifest names it as `prompt`, or does not fit."""
 CANDIDATES = 32
 PREFIX_TOKENS = 1_024
 NAME_TOKENS = 64
@@ -49,10 +45,10 @@ class LanguageRouter:
         servers: Sequence[ServerRecord],
         model: LanguageModel | str,
         *,
-        adapter: Path | None = None,
+        adapter: Adapter | None = None,
         candidates: int = CANDIDATES,
     ) -> None:
-        """`model`: a name is loaded. `adapter`: a folder; its scores count only for tools of servers that it has seen,
+        """`model`: a name is loaded. `adapter`: a scorer; its scores count only for tools of servers that it has seen,
         those of all others are the model's own. It stays attached to the model until `LanguageModel.detach`.
 
         Raises:
@@ -61,7 +57,9 @@ class LanguageRouter:
         self._base = base
         self._model = load_language_model(model) if isinstance(model, str) else model
         self._candidates = candidates
-        self._adapter = None if adapter is None else self._attached(adapter)
+        self._adapter = adapter
+        if adapter is not None:
+            self._model.attach(adapter)
         seen = frozenset[str]() if self._adapter is None else self._adapter.servers
         self._adapted = {tool.written for server in servers if server.name in seen for tool in server.tools}
         self._names: dict[str, Tokens] = {}
@@ -134,16 +132,6 @@ class LanguageRouter:
             place = self._model.tokens("1.", start=False)
             self._names[tool] = self._model.tokens(f"1. {tool}\n", start=False)[len(place) :][:NAME_TOKENS]
         return self._names[tool]
-
-    def _attached(self, folder: Path) -> Adapter:
-        adapter = load_adapter(folder)
-        if adapter.facts.get("prompt") != PROMPT:
-            raise ConfigurationError(
-                f"the adapter {folder} was trained on other texts ({adapter.facts.get('prompt')}, not {PROMPT}); "
-                "train it again with this version"
-            )
-        self._model.attach(adapter)
-        return adapter
 
 
 def prompt(query: Query, chars: int = PART_CHARS[0]) -> str:

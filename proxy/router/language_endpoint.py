@@ -1,6 +1,6 @@
 """A language model behind a URL as router: of the best that another ranker finds, those whose letters it would answer.
 
-Above: whoever serves with it, and the bench. Below: logprob_endpoint.py, and the texts of language.py. What is asked,
+Above: reranking.py. Below: logprob_endpoint.py, and the texts of language.py. What is asked,
 and names and descriptions of the candidates, go to the server of that URL.
 
 One question holds at most 20 candidates, as many as there are log-probabilities in an answer; more are asked about in
@@ -60,7 +60,7 @@ class EndpointRanker:
 
     @property
     def policy(self) -> str:
-        return f"slm:{self._endpoint.model}"
+        return f"endpoint:{self._endpoint.model}"
 
     async def rank(self, query: Query, limit: int) -> Ranking:
         """As `Ranker` says. Those that the model was not asked about stand below all others, in the order of `base`."""

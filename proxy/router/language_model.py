@@ -69,13 +69,16 @@ class LanguageModel:
         return likelihoods
 
     def attach(self, adapter: Adapter) -> None:
-        """Load a LoRA adapter beside the others; nothing happens if it is there already.
+        """Load a `scorer` beside the others; nothing happens if it is there already.
 
         Raises:
             ConfigurationError: peft is missing, or the adapter is not for this model.
         """
-        if adapter.kind is not Kind.LORA:
-            raise ConfigurationError(f"the adapter {adapter.folder} is a {adapter.kind}; a language model takes a lora")
+        if adapter.kind is not Kind.SCORER:
+            raise ConfigurationError(
+                f"the adapter {adapter.folder} is a {adapter.kind}; a language model takes a {Kind.SCORER}"
+            )
+        adapter.check_texts()
         if adapter.base_hash != self.hash:
             raise ConfigurationError(
                 f"the adapter {adapter.folder} was trained on another model ({adapter.base_hash[:12]}…, not "

@@ -17,8 +17,11 @@ from proxy.router.weights import DEFAULT_ENCODER
 
 EMBEDDINGS = "embeddings.db"
 """The file of embeddings in the cache's folder."""
+SECOND_SHARE = 0.7
+"""Of a search's budget: what a model behind a URL may take of it, so that without its answer there still is one."""
 _INHERITED = frozenset(
     {
+        "TOOLATLAS_ROUTER_API_KEY",
         *("HOME", "LOGNAME", "PATH", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "VIRTUAL_ENV", "USERPROFILE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
@@ -28,10 +31,12 @@ _INHERITED_PREFIXES = ("LC_", "XDG_", "PYTHON", "LD_", "DYLD_", "HF_", "HUGGINGF
 """The secrets of servers and agents, which the gateway's environment may hold, are nothing to a model's libraries."""
 
 
-def worker_command(encoder: str, cache: Path) -> list[str]:
-    """`encoder`: what `load_encoder` takes; `cache`: the file of embeddings."""
+def worker_command(encoder: str, cache: Path, second: str | None = None, budget_s: float = 1.0) -> list[str]:
+    """`encoder`: what `load_encoder` takes; `cache`: the file of embeddings; `second`: what reorders, as `second_of`
+    takes it, for searches with that budget."""
+    within = [] if second is None else [second, f"{budget_s * SECOND_SHARE:g}"]
     # -P: what lies in the current folder is not imported.
-    return [sys.executable, "-P", "-m", "proxy.router.worker", encoder, str(cache), str(os.getpid())]
+    return [sys.executable, "-P", "-m", "proxy.router.worker", encoder, str(cache), str(os.getpid()), *within]
 
 
 def launch(command: Sequence[str]) -> subprocess.Popen[bytes]:

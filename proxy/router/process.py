@@ -447,7 +447,7 @@ class RouterProcess:
         if message["kind"] == "answer":
             adapter = child.asked[message["id"]]
             tools, servers = ranked_of(message["tools"]), tuple(message["servers"])
-            future.set_result(Ranking(tools, message["policy"], adapter, servers=servers))
+            future.set_result(Ranking(tools, message["policy"], adapter, message["degraded"], servers))
         else:
             future.set_result(Why.FAILING if message.get("failed") else Why.LATE)
 

@@ -1,8 +1,8 @@
-"""The router's process: `python -m proxy.router.worker ENCODER CACHE PARENT`.
+"""The router's process: `python -m proxy.router.worker ENCODER CACHE PARENT [SECOND WITHIN_S]`.
 
-Above: process.py starts it, and frames.py says how they talk. Below: fusion.py, encoder.py, embeddings.py, adapters.py.
-It runs niced and on one thread, answers one query at a time, and between queries makes ready what it was told of, piece
-by piece. It ends when the gateway does, however that ends.
+Above: process.py starts it, and frames.py says how they talk. Below: fusion.py, reranking.py, encoder.py,
+embeddings.py, adapters.py. It runs niced and on one thread, answers one query at a time, and between queries makes
+ready what it was told of, piece by piece. It ends when the gateway does, however that ends.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from typing import Any
 
 from proxy.catalog.records import ServerRecord
 from proxy.errors import ConfigurationError
-from proxy.router.adapters import Adapter, load_adapter
+from proxy.router.adapters import Adapter, Kind, load_adapter
 from proxy.router.base import Query
 from proxy.router.documents import all_documents
 from proxy.router.embeddings import EmbeddingCache, embed, missing
 from proxy.router.encoder import Encoder, load_encoder, missing_package
 from proxy.router.frames import Unframed, frame, query_of, server_of, told_ranked
 from proxy.router.fusion import FusedRouter
+from proxy.router.reranking import API_KEY, Answering, NoSecond, Second, second_of
 
 logger = logging.getLogger("toolatlas.router")
 
@@ -86,21 +87,27 @@ class Worker:
     """Keeps routers for pairs of a catalogue and an adapter, and answers with them."""
 
     def __init__(
-        self, encoder: Encoder, cache: EmbeddingCache, voice: Voice, clock: Callable[[], float] = time.monotonic
+        self,
+        encoder: Encoder,
+        cache: EmbeddingCache,
+        voice: Voice,
+        clock: Callable[[], float] = time.monotonic,
+        second: Second | None = None,
     ) -> None:
-        """`clock`: the one by which queries say how long they may take."""
+        """`clock`: the one by which queries say how long they may take; `second`: what reorders, if anything does."""
         self._encoder = encoder
         self._cache = cache
         self._voice = voice
         self._clock = clock
+        self._second = second or NoSecond()
         self._servers: dict[str, ServerRecord] = {}
         self._catalogs: dict[str, tuple[str, ...]] = {}
         """Hash -> keys of its servers; oldest first."""
         self._adapters: dict[str, Adapter] = {}
-        self._routers: dict[Pair, FusedRouter] = {}
+        self._routers: dict[Pair, Answering] = {}
         self._usual_s = 0.0
         """What a query took of late."""
-        self._building: tuple[Pair, Generator[None, None, FusedRouter]] | None = None
+        self._building: tuple[Pair, Generator[None, None, Answering]] | None = None
 
     def run(self, inbox: Inbox) -> None:
         """For ever."""
@@ -125,8 +132,7 @@ class Worker:
             case "load":
                 self._load(message["adapter"])
             case "drop":
-                self._adapters.pop(message["adapter"], None)
-                self._forget_routers()
+                self._drop(message["adapter"])
             case kind:
                 raise ValueError(f"the gateway says {kind!r}, which this process does not know")
 
@@ -140,8 +146,8 @@ class Worker:
             return
         query: Query = query_of(message["query"])
         try:
-            ranked = router.rank(query, message["limit"])
-            servers = router.rank_servers(query, len(self._servers))
+            ranking = router.answer(query, message["limit"])
+            servers = router.base.rank_servers(query, len(self._servers))
         except Exception:
             # One query that a router cannot take must not take the process from all others.
             logger.exception("the router failed")
@@ -150,19 +156,29 @@ class Worker:
         took_s = self._clock() - began
         self._usual_s += (RECENT if self._usual_s else 1) * (took_s - self._usual_s)
         within = [server for server in servers if query.servers is None or server in query.servers]
-        told = {"tools": told_ranked(ranked), "servers": within[:SERVERS], "policy": router.policy}
-        self._voice.say("answer", id=number, **told)
+        told = {"tools": told_ranked(ranking.tools), "servers": within[:SERVERS], "policy": ranking.policy}
+        self._voice.say("answer", id=number, degraded=ranking.degraded, **told)
 
     def _load(self, folder: str) -> None:
         if folder not in self._adapters:
             try:
                 adapter = load_adapter(Path(folder))
-                adapter.encoder(self._encoder)
+                if adapter.kind is Kind.SCORER:
+                    self._second.attach(adapter)
+                else:
+                    adapter.encoder(self._encoder)
             except ConfigurationError as error:
                 self._voice.say("refused", adapter=folder, reason=str(error))
                 return
             self._adapters[folder] = adapter
         self._voice.say("loaded", adapter=folder, hash=self._adapters[folder].hash)
+
+    def _drop(self, folder: str) -> None:
+        adapter = self._adapters.pop(folder, None)
+        self._forget_routers()
+        # The same may lie in two folders.
+        if adapter is not None and all(adapter.hash != each.hash for each in self._adapters.values()):
+            self._second.detach(adapter)
 
     def _keep(self, hashes: Iterable[str]) -> None:
         self._catalogs = {hashed: self._catalogs[hashed] for hashed in hashes if hashed in self._catalogs}
@@ -197,10 +213,13 @@ class Worker:
             gc.collect()
             gc.freeze()
 
-    def _build(self, pair: Pair) -> Generator[None, None, FusedRouter]:
+    def _build(self, pair: Pair) -> Generator[None, None, Answering]:
         hashed, folder = pair
         servers = [self._servers[key] for key in self._catalogs[hashed]]
         adapter = None if folder is None else self._adapters[folder]
+        if adapter is not None and adapter.kind is Kind.SCORER:
+            # What it reorders is what is found without an adapter, which was made before.
+            return self._second.over(self._routers[hashed, None].base, servers, adapter)
         encoder = self._encoder if adapter is None else adapter.encoder(self._encoder)
         texts = missing(encoder, self._cache, all_documents(servers))
         yield
@@ -209,18 +228,25 @@ class Worker:
             embed(encoder, self._cache, texts[:size])
             texts = texts[size:]
             yield
-        return FusedRouter(servers, self._encoder, self._cache, adapter)
+        return self._second.over(FusedRouter(servers, self._encoder, self._cache, adapter), servers, None)
 
 
 def main(arguments: Sequence[str]) -> None:
-    name, cache, parent = arguments
-    serve(lambda: _loaded(name), Path(cache), int(parent))
+    name, cache, parent, *second = arguments
+
+    def load_second() -> Second:
+        # In this environment only for this; what it starts is not to have it.
+        key = os.environ.pop(API_KEY, None) or None
+        return second_of(second[0], key, float(second[1])) if second else NoSecond()
+
+    serve(lambda: _loaded(name), Path(cache), int(parent), load_second)
 
 
-def serve(load: Callable[[], Encoder], cache: Path, parent: int) -> None:
+def serve(load: Callable[[], Encoder], cache: Path, parent: int, load_second: Callable[[], Second] = NoSecond) -> None:
     """Be the router's process of the gateway with the process id `parent`, on standard input and output.
 
-    `load` makes the encoder, or raises ConfigurationError; `cache` is the file of embeddings.
+    `load` makes the encoder, or raises ConfigurationError, and `load_second` what reorders; `cache` is the file of
+    embeddings.
     """
     _end_with(parent)
     os.nice(NICENESS)
@@ -233,11 +259,11 @@ def serve(load: Callable[[], Encoder], cache: Path, parent: int) -> None:
     # Millions of objects that come with libraries and a model would be looked through again and again.
     gc.disable()
     try:
-        encoder = load()
+        encoder, second = load(), load_second()
         voice.say("hello")
         gc.freeze()
         gc.enable()
-        Worker(encoder, EmbeddingCache(cache), voice).run(inbox)
+        Worker(encoder, EmbeddingCache(cache), voice, second=second).run(inbox)
     except ConfigurationError as error:
         voice.say("unusable", reason=str(error))
 

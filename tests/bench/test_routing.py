@@ -14,6 +14,8 @@ from bench.routed.figures import Answer, figures, servers_of
 from bench.routed.tasks import Task, read_catalog, read_tasks, schema_tokens
 from bench.targets.gateway import write_catalog
 from bench.targets.invented import invented_rows
+from tests.fixtures.small_language_model import save_small_model
+from tests.proxy.router.encoders import tiny_bert
 
 
 @pytest.fixture
@@ -126,6 +128,23 @@ def test_the_command_prints_a_table_and_writes_one_object_for_each_router(
     assert row["tokens_oracle"] <= row["tokens_until_all"] < sum(schema_tokens(read_catalog(catalog)).values())
     assert {"server_recall@1", "tool_recall@20", "mrr", "latency_p95_ms"} <= row["intervals"].keys()
     assert "server recall@5" in capsys.readouterr().out
+
+
+def test_a_language_model_reorders_what_the_fusion_finds_and_is_measured_like_all_others(
+    catalog: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="a light installation loads no model")
+    out, file = tmp_path / "routing.json", tasks(tmp_path, FORECAST)
+    model, encoder = save_small_model(tmp_path / "small"), tiny_bert(tmp_path / "tiny")
+    command = ["routing", "--catalog", str(catalog), "--tasks", str(file), "--json", str(out)]
+    with_models = ["--router", f"slm:{model}", "fused", "--encoder", str(encoder)]
+    assert main([*command, *with_models, "--embeddings", str(tmp_path / "embeddings.sqlite")]) == 0
+    slm, fused = json.loads(out.read_text("utf-8"))["routers"]
+    assert (slm["router"], fused["router"]) == (f"slm:{model}", "fused")
+    assert slm.keys() == fused.keys()
+    # All 30 tools are candidates, and found in some order.
+    assert slm["tasks_that_never_find_all"] == 0
+    assert slm["mrr"] > 0
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ from proxy.store.trajectories import stream
 from tests.fixtures import routed
 from tests.fixtures.routed import LIMIT_S, until
 from tests.fixtures.running import entry
+from tests.fixtures.small_language_model import save_small_model
+from tests.proxy.router.encoders import tiny_bert
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +68,7 @@ async def search(client: Client, query: str) -> str:
 def with_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """The encoder of tests in place of a model, which not every machine has."""
     monkeypatch.setattr(composition, "missing_package", lambda name: None)
-    monkeypatch.setattr(composition, "worker_command", lambda name, cache: routed.command(cache))
+    monkeypatch.setattr(composition, "worker_command", lambda name, cache, *_: routed.command(cache))
 
 
 @pytest.fixture
@@ -134,6 +136,24 @@ async def test_what_the_shadow_ranked_stands_in_the_log_beside_what_was_shown(tm
         assert one.decision.candidates is not None
         assert (one.decision.shadow.policy, one.decision.shadow.adapter) == ("fused", shadow.hash)
         assert {tool for tool, _ in one.decision.shadow.candidates} == {tool for tool, _ in one.decision.candidates}
+
+
+async def test_a_language_model_is_one_setting_and_the_log_says_that_it_ranked(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="a light installation loads no model")
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    await migrate(url)
+    model, encoder = save_small_model(tmp_path / "small"), tiny_bert(tmp_path / "tiny")
+    chosen = replace(patient(tmp_path, f"slm:{model}"), router_model=str(encoder), database=url)
+    async with running(chosen) as app, Client(app.server) as client:
+        assert app.serving is not None
+        assert app.logbook is not None
+        serving = app.serving
+        await until(lambda: serving.process.health.ready or serving.process.health.problem is not None)
+        assert "The router is" not in await search(client, "add two whole numbers")
+        assert await app.logbook.recorder.flushed(LIMIT_S)
+        (read,) = [each async for each in stream(app.logbook.database)]
+        (one,) = decided(read)
+    assert (one.decision.policy, one.decision.degraded) == ("slm:small", None)
 
 
 @pytest.mark.usefixtures("with_words")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.settings import OAuth, Settings, check_explore, check_public_url, check_sure
+from proxy.settings import OAuth, Settings, check_explore, check_public_url, check_router, check_sure
 
 
 @pytest.mark.parametrize(
@@ -97,3 +98,34 @@ def test_two_tools_are_not_surer_than_one() -> None:
     for two in (0.3, float("nan")):
         with pytest.raises(ConfigurationError, match="--sure-two is at least --sure-one"):
             check_sure(0.4, two)
+
+
+@pytest.mark.parametrize(
+    ("router", "second"),
+    [
+        ("auto", None),
+        ("lexical", None),
+        ("fused", None),
+        ("slm:/models/small", "slm:/models/small"),
+        ("endpoint:http://127.0.0.1:8000/v1#qwen", "endpoint:http://127.0.0.1:8000/v1#qwen"),
+    ],
+)
+def test_a_router_may_name_what_reorders(tmp_path: Path, router: str, second: str | None) -> None:
+    folders = {"config": tmp_path, "state_dir": tmp_path, "cache_dir": tmp_path}
+    assert Settings(**folders, router=check_router(router)).router_second == second
+
+
+@pytest.mark.parametrize(
+    ("router", "said"),
+    [
+        ("slm", "slm:MODEL, endpoint:URL#MODEL, not 'slm'"),
+        ("slm:", "not 'slm:'"),
+        ("magic:x", "not 'magic:x'"),
+        ("endpoint:http://127.0.0.1/v1", "endpoint:URL#MODEL"),
+        ("endpoint:#qwen", "--router endpoint: is a web address"),
+        ("endpoint:http://user:secret@host/v1#qwen", "--router endpoint: is a web address"),
+    ],
+)
+def test_a_router_that_cannot_be_meant_is_refused(router: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        check_router(router)

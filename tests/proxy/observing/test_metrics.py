@@ -235,7 +235,7 @@ async def test_the_documentation_names_every_metric_with_its_labels_and_no_other
 ) -> None:
     # A router that is never there: searches are degraded, and that is counted.
     monkeypatch.setattr(composition, "missing_package", lambda name: None)
-    monkeypatch.setattr(composition, "worker_command", lambda name, cache: ["/no/such/program"])
+    monkeypatch.setattr(composition, "worker_command", lambda name, cache, *_: ["/no/such/program"])
     text = (Path(__file__).parents[3] / "docs" / "observability.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(toolatlas_\w+)` \| (\w+) \|([^|]*)\|", text, re.MULTILINE)
     documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}

@@ -38,7 +38,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TransformersEncoder:
     return load_encoder(str(tiny_bert(tmp_path_factory.mktemp("models") / "tiny")))
 
 
-def lora_at(folder: Path, base: TransformersEncoder, servers: list[str]) -> Adapter:
+def lora_at(folder: Path, base: TransformersEncoder, servers: list[str], **more: Any) -> Adapter:
     import copy
 
     import peft
@@ -47,7 +47,7 @@ def lora_at(folder: Path, base: TransformersEncoder, servers: list[str]) -> Adap
     config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
     torch.manual_seed(1)
     model: Any = peft.get_peft_model(copy.deepcopy(base.model), config)
-    return save_adapter(folder, base_hash=base.hash, servers=servers, lora=model)
+    return save_adapter(folder, base_hash=base.hash, servers=servers, lora=model, **more)
 
 
 def scores(router: FusedRouter, text: str) -> dict[str, float]:
@@ -121,16 +121,36 @@ def test_a_head_of_numbers_that_are_none_is_refused(tmp_path: Path) -> None:
         save_adapter(tmp_path / "head", base_hash="", servers=[], head=head)
 
 
-def test_an_adapter_of_another_encoder_or_of_other_texts_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_adapter_of_another_encoder_of_other_texts_or_of_a_language_model_is_refused(
+    tmp_path: Path, tiny: TransformersEncoder
 ) -> None:
     base, cache = WordEncoder(), EmbeddingCache(None)
     adapter = head_at(tmp_path / "head", base, ["files"])
     with pytest.raises(ConfigurationError, match="another encoder"):
         FusedRouter(BOTH, WordEncoder("other"), cache, adapter)
-    monkeypatch.setattr("proxy.router.adapters.RENDERING", f"{RENDERING}-later")
+    earlier = f"{RENDERING}-earlier"
+    of_others = save_adapter(tmp_path / "old", base_hash=base.hash, servers=[], head=adapter.head, rendering=earlier)
     with pytest.raises(ConfigurationError, match="other texts"):
-        FusedRouter(BOTH, base, cache, adapter)
+        FusedRouter(BOTH, base, cache, of_others)
+    scorer = lora_at(tmp_path / "scorer", tiny, ["files"], kind=Kind.SCORER)
+    assert load_adapter(tmp_path / "scorer") == scorer
+    with pytest.raises(ConfigurationError, match="is for a language model"):
+        FusedRouter(BOTH, tiny, cache, scorer)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "a head or a LoRA"),
+        ({"head": np.eye(2), "lora": object()}, "a head or a LoRA"),
+        ({"head": np.eye(2), "kind": Kind.SCORER}, "not of the kind scorer"),
+        ({"lora": object(), "kind": Kind.HEAD}, "not of the kind head"),
+    ],
+)
+def test_what_is_no_adapter_of_that_kind_is_not_written(tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        save_adapter(tmp_path / "adapter", base_hash="b", servers=[], **given)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_head_of_another_width_is_refused(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ import torch
 from proxy.catalog.records import ServerRecord, ToolRecord
 from proxy.errors import ConfigurationError
 from proxy.router import language
-from proxy.router.adapters import load_adapter, save_adapter
+from proxy.router.adapters import Adapter, Kind, load_adapter, save_adapter
 from proxy.router.base import History, Query, Ranked
-from proxy.router.language import NAME_TOKENS, PREFIX_TOKENS, PROMPT, LanguageRouter, empty_question, prompt
+from proxy.router.documents import PROMPT
+from proxy.router.language import NAME_TOKENS, PREFIX_TOKENS, LanguageRouter, empty_question, prompt
 from proxy.router.language_model import LanguageModel, load_language_model
 from tests.fixtures.small_language_model import KINDS, lora, save_small_model
 
@@ -94,11 +95,9 @@ def scores(ranked: Sequence[Ranked]) -> dict[str, float]:
     return {each.tool: each.score for each in ranked}
 
 
-def adapter_folder(model: LanguageModel, folder: Path, seed: int, *, seen: Sequence[str], **facts: str) -> Path:
+def scorer(model: LanguageModel, folder: Path, seed: int, *, seen: Sequence[str]) -> Adapter:
     """A LoRA for `model`, written as the trainer writes it."""
-    trained = lora(model.model, seed)
-    save_adapter(folder, base_hash=model.hash, servers=seen, lora=trained, facts={"prompt": PROMPT, **facts})
-    return folder
+    return save_adapter(folder, base_hash=model.hash, servers=seen, lora=lora(model.model, seed), kind=Kind.SCORER)
 
 
 def test_the_shared_prefix_changes_no_likelihood(any_model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,16 +190,18 @@ def test_a_name_that_begins_another_does_not_win_for_being_shorter(model: Langua
 def test_an_adapter_counts_for_the_servers_that_it_has_seen_and_for_no_other(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    folder = adapter_folder(model, tmp_path / "adapter", 1, seen=["web", "gone"])
+    adapter = scorer(model, tmp_path / "adapter", 1, seen=["web", "gone"])
     plain = scores(LanguageRouter(Fixed(), servers(), model).rank(QUERY, 10))
-    router = LanguageRouter(Fixed(), servers(), model, adapter=folder)
+    router = LanguageRouter(Fixed(), servers(), model, adapter=adapter)
     adapted = scores(router.rank(QUERY, 10))
     trained = lora(model_alone(tmp_path), 1)
     for name in NAMES:
         wanted = naive_score(model, QUERY, name, trained) if name.startswith("web.") else plain[name]
         assert adapted[name] == pytest.approx(wanted, abs=CLOSE)
         assert (adapted[name] == pytest.approx(plain[name], abs=CLOSE)) == (not name.startswith("web."))
-    assert router.adapter == load_adapter(folder).hash
+    assert router.adapter == adapter.hash
+    assert (adapter.kind, adapter.rendering) == (Kind.SCORER, PROMPT)
+    assert load_adapter(adapter.folder) == adapter
     assert router.policy == "slm:small"
 
 
@@ -210,10 +211,10 @@ def model_alone(tmp_path: Path) -> Any:
 
 def test_two_adapters_answer_side_by_side_and_leave_the_model_as_it_was(model: LanguageModel, tmp_path: Path) -> None:
     everywhere = ["files", "web", "mail"]
-    folders = [adapter_folder(model, tmp_path / f"adapter{seed}", seed, seen=everywhere) for seed in (1, 2)]
+    adapters = [scorer(model, tmp_path / f"adapter{seed}", seed, seen=everywhere) for seed in (1, 2)]
     plain = LanguageRouter(Fixed(), servers(), model)
     before = plain.rank(QUERY, 10)
-    first, second = (LanguageRouter(Fixed(), servers(), model, adapter=folder) for folder in folders)
+    first, second = (LanguageRouter(Fixed(), servers(), model, adapter=each) for each in adapters)
     answers = [first.rank(QUERY, 10), second.rank(QUERY, 10)]
     assert scores(answers[0]) != pytest.approx(scores(answers[1]), abs=CLOSE)
     assert [first.rank(QUERY, 10), second.rank(QUERY, 10), plain.rank(QUERY, 10)] == [*answers, before]
@@ -222,7 +223,7 @@ def test_two_adapters_answer_side_by_side_and_leave_the_model_as_it_was(model: L
         model.detach(router.adapter)
         assert stays.rank(QUERY, 10) == (answers[0] if stays is first else before)
     assert not any("lora" in name for name, _ in model.model.named_parameters())
-    again = LanguageRouter(Fixed(), servers(), model, adapter=folders[1])
+    again = LanguageRouter(Fixed(), servers(), model, adapter=adapters[1])
     assert again.rank(QUERY, 10) == answers[1]
 
 
@@ -230,8 +231,9 @@ def test_two_adapters_answer_side_by_side_and_leave_the_model_as_it_was(model: L
     ("change", "said"),
     [
         ({"base_hash": "0" * 64}, "trained on another model"),
-        ({"prompt": "language-0/1"}, "trained on other texts"),
-        ({"kind": "head"}, "is a head"),
+        ({"rendering": "language-0/1"}, "trained on other texts"),
+        ({"head": True}, "is a head; a language model takes a scorer"),
+        ({"kind": Kind.LORA}, "is a lora; a language model takes a scorer"),
         ({"width": 16}, "does not fit small"),
         ({"layers": "none"}, "does not fit small"),
     ],
@@ -240,10 +242,9 @@ def test_an_adapter_for_something_else_is_refused_and_changes_nothing(
     model: LanguageModel, tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     folder = tmp_path / "adapter"
-    base_hash, facts = change.get("base_hash", model.hash), {"prompt": change.get("prompt", PROMPT)}
-    if "kind" in change:
-        head = torch.eye(4).numpy()
-        save_adapter(folder, base_hash=base_hash, servers=[], head=head, facts=facts)
+    base_hash, kind = change.get("base_hash", model.hash), change.get("kind", Kind.SCORER)
+    if "head" in change:
+        made = save_adapter(folder, base_hash=base_hash, servers=[], head=torch.eye(4).numpy())
     else:
         trained = lora(model.model, 1)
         if "width" in change:
@@ -252,18 +253,19 @@ def test_an_adapter_for_something_else_is_refused_and_changes_nothing(
                     weights.data = weights.data[:, :16]
         if "layers" in change:
             trained.peft_config["default"].target_modules = {"k_proj"}
-        save_adapter(folder, base_hash=base_hash, servers=["web"], lora=trained, facts=facts)
-    good = adapter_folder(model, tmp_path / "good", 2, seen=["web"])
+        said_of = {"kind": kind, "rendering": change.get("rendering")}
+        made = save_adapter(folder, base_hash=base_hash, servers=["web"], lora=trained, **said_of)
+    good = scorer(model, tmp_path / "good", 2, seen=["web"])
     plain = LanguageRouter(Fixed(), servers(), model)
     before = plain.rank(QUERY, 10)
     for _ in range(2):
         with pytest.raises(ConfigurationError, match=said):
-            LanguageRouter(Fixed(), servers(), model, adapter=folder)
+            LanguageRouter(Fixed(), servers(), model, adapter=made)
         assert plain.rank(QUERY, 10) == before
     beside = LanguageRouter(Fixed(), servers(), model, adapter=good)
     answer = beside.rank(QUERY, 10)
     with pytest.raises(ConfigurationError, match=said):
-        LanguageRouter(Fixed(), servers(), model, adapter=folder)
+        LanguageRouter(Fixed(), servers(), model, adapter=made)
     assert beside.rank(QUERY, 10) == answer
 
 

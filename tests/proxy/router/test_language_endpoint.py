@@ -118,7 +118,7 @@ async def test_the_best_are_ordered_by_the_letters_that_the_question_makes_likel
     assert names(found) == [TOOLS[3], TOOLS[0], TOOLS[1], TOOLS[2], TOOLS[4]]
     # Against the first: a liking for a letter is no part of it.
     assert [each.score for each in found.tools] == pytest.approx([3.0, 0.0, -1.0, -2.0, -2.0])
-    assert (found.policy, found.adapter, found.degraded) == ("slm:big", "hash", None)
+    assert (found.policy, found.adapter, found.degraded) == ("endpoint:big", "hash", None)
     body = served.asked[0].body
     asked = {key: body[key] for key in ("model", "max_tokens", "logprobs", "top_logprobs")}
     assert asked == {"model": "big", "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
@@ -286,7 +286,7 @@ async def test_after_the_pause_a_well_endpoint_orders_again() -> None:
     async with ranking(lambda asked: next(answers, None) or well(asked), TOOLS[:3], pause_s=0) as (ranker, _):
         found = [await ranker.rank(QUERY, 3) for _ in range(3)]
     assert found[0].degraded == "failing"
-    assert (names(found[2])[0], found[2].degraded, found[2].policy) == (TOOLS[1], None, "slm:big")
+    assert (names(found[2])[0], found[2].degraded, found[2].policy) == (TOOLS[1], None, "endpoint:big")
 
 
 async def test_a_lesser_base_is_still_said_to_be_one() -> None:
