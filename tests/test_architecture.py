@@ -66,6 +66,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
             *("proxy.settings", "proxy.errors", "judge"),
         }
     ),
+    # What people call knows the gateway's own commands, and how the gateway prints strangers' words.
+    "trainer.commands": frozenset(
+        {
+            *("trainer", "judge", "judge.commands", "proxy.store", "proxy.router", "proxy.catalog", "proxy.files"),
+            *("proxy.settings", "proxy.errors", "proxy.commands"),
+        }
+    ),
 }
 """What a part may import of ours, besides itself. `proxy.store` stands for that module and all below it, bare `proxy`
 for the whole gateway. The gateway's version, in `proxy/__init__.py`, is open to all its parts."""
@@ -212,9 +219,9 @@ def test_an_import_in_the_right_direction_passes(module: str, source: str) -> No
 def _part(module: str) -> str:
     """The part of the tree whose rule holds for a module: `proxy.catalog` for `proxy.catalog.names`."""
     names = module.split(".")
-    if names[:2] in (["judge", "commands"], ["judge", "cli"]):
+    if names[0] in ("judge", "trainer") and names[1:2] in (["commands"], ["cli"]):
         # Only what people call may know the gateway's own commands.
-        return "judge.commands"
+        return f"{names[0]}.commands"
     return ".".join(names[:2]) if names[0] == "proxy" else names[0]
 
 

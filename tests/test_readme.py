@@ -152,6 +152,7 @@ def test_environment_variables_are_read_by_something(path: Path, command: Any) -
     # Read beside an entry of the configuration, with the key that seals logins, and beside the agent's endpoint.
     known |= {"TOOLATLAS_ON_NEW", "TOOLATLAS_ON_CHANGE", KEY_VARIABLE, AGENT_KEY, JUDGE_KEY, SERVERS_VARIABLE}
     known |= {option.envvar for option in command.commands["judge"].commands["run"].params if option.envvar}
+    known |= {option.envvar for option in command.commands["adapters"].commands["watch"].params if option.envvar}
     if path.name == "CONTRIBUTING.md":
         for reader in ("tests/fixtures/databases.py", "tests/proxy/dashboard/test_browser.py"):
             known |= set(re.findall(r'os\.environ\.get\("(TOOLATLAS_\w+)"', text_of(ROOT / reader)))

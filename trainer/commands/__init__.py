@@ -1,0 +1,1 @@
+"""What people call: one module for each family of commands."""

@@ -1,0 +1,172 @@
+"""`toolatlas adapters promote` and `adapters watch`: one step forward where the gates let it pass, once or for ever.
+
+Above: trainer/cli.py. Below: promotion/. Exit codes of `promote` beside the usual: 3 where a gate holds the adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from proxy.catalog.text import one_line
+from proxy.commands.database_option import DatabaseOption, with_database
+from proxy.commands.local import emit
+from proxy.errors import ConfigurationError
+from proxy.store.database import Database
+from proxy.store.registry import SHORT, Entry, State, entry, set_state
+from trainer.commands.adapters import (
+    REASON_CHARS,
+    AdapterArgument,
+    ByOption,
+    FolderOption,
+    JsonOption,
+    described,
+    usable,
+    user,
+)
+
+if TYPE_CHECKING:
+    from trainer.promotion.advancing import Look
+    from trainer.promotion.settings import PromotionSettings
+
+_MARKS: Mapping[str, str] = {"passed": "ok  ", "held": "wait", "refused": "no  "}
+
+ShareOption = Annotated[
+    float,
+    typer.Option("--share", envvar="TOOLATLAS_CANARY_SHARE", help="Of tasks that a canary answers, between 0 and 1."),
+]
+ApprovalOption = Annotated[
+    bool,
+    typer.Option(
+        "--require-approval",
+        envvar="TOOLATLAS_REQUIRE_APPROVAL",
+        help="Nobody is served by an adapter that no person has approved.",
+    ),
+]
+BudgetOption = Annotated[
+    int, typer.Option("--router-budget-ms", min=1, envvar="TOOLATLAS_ROUTER_BUDGET_MS", help="As for `serve`.")
+]
+ShadowedOption = Annotated[
+    int, typer.Option("--shadowed", min=0, help="Searches that a shadow has to have ranked before it is a canary.")
+]
+EnoughOption = Annotated[
+    int, typer.Option("--enough", min=1, help="Searches of a canary's tasks before it can become active.")
+]
+AmountOption = Annotated[
+    float,
+    typer.Option("--amount", help="The loss in share of successful searches that a canary must be shown not to have."),
+]
+
+
+def register(family: typer.Typer) -> None:
+    family.command("promote")(promote)
+    family.command("watch")(watch_adapters)
+
+
+def promote(
+    adapter: AdapterArgument,
+    share: ShareOption = 0.1,
+    require_approval: ApprovalOption = False,
+    router_budget_ms: BudgetOption = 150,
+    shadowed: ShadowedOption = 50,
+    enough: EnoughOption = 200,
+    amount: AmountOption = 0.2,
+    folder: FolderOption = None,
+    by: ByOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """One step forward, if its gates let it pass: candidate, shadow, canary, active. A retired one becomes a candidate
+    again. Exit code 1 where a gate refuses it, 3 where one holds it."""
+    settings = _settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
+    name, loadable = by or user(), usable(folder)
+
+    async def work(log: Database) -> tuple[Entry, list[Look]]:
+        from trainer.promotion.advancing import advance
+
+        found = await entry(log, adapter)
+        hashed = found.adapter.hash
+        if found.state is State.RETIRED:
+            await set_state(log, hashed, State.CANDIDATE, "to be tried again", by=name, expected=State.RETIRED)
+            return await entry(log, hashed), []
+        if found.state is State.ACTIVE:
+            return found, []
+        looks = await advance(log, settings, by=name, only=hashed, usable=loadable)
+        return await entry(log, hashed), looks
+
+    found, looks = with_database(database, work)
+    emit(
+        {"adapter": described(found), "looks": [asdict(each) for each in looks]},
+        as_json,
+        lambda: _print(found, looks),
+    )
+    if found.state is State.RETIRED:
+        raise typer.Exit(1)
+    if all(each.before is each.after for each in looks) and (looks or found.state is State.ACTIVE):
+        raise typer.Exit(3)
+
+
+def watch_adapters(
+    share: ShareOption = 0.1,
+    require_approval: ApprovalOption = False,
+    router_budget_ms: BudgetOption = 150,
+    shadowed: ShadowedOption = 50,
+    enough: EnoughOption = 200,
+    amount: AmountOption = 0.2,
+    every: Annotated[float, typer.Option("--every", min=1.0, metavar="SECONDS", help="Between two looks.")] = 60.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    folder: FolderOption = None,
+    by: ByOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Look at canaries, shadows and candidates again and again: forward where the log shows enough, back at once where
+    it shows that agents are served worse. Runs until it is stopped."""
+    from trainer.promotion.watching import watch
+
+    settings = _settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
+    loadable = usable(folder)
+    with_database(
+        database,
+        lambda log: watch(
+            log, settings, by=by or "watch", usable=loadable, told=_tell, every_s=every, until=lambda: once
+        ),
+    )
+
+
+def _settings(
+    share: float, approval: bool, budget_ms: int, shadowed: int, enough: int, amount: float
+) -> PromotionSettings:
+    from trainer.promotion.gates import GateSettings
+    from trainer.promotion.sequential import SequentialSettings
+    from trainer.promotion.settings import PromotionSettings
+
+    try:
+        return PromotionSettings(
+            gates=GateSettings(approval=approval, budget_ms=budget_ms),
+            sequential=SequentialSettings(amount=amount, enough=enough),
+            shadowed=shadowed,
+            share=share,
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"a setting of promotion cannot be meant: {error}") from error
+
+
+def _tell(look: Look) -> None:
+    typer.echo(f"{look.hash[:SHORT]} {look.before}{'' if look.before is look.after else f' -> {look.after}'}", err=True)
+    for line in _gates(look):
+        typer.echo(line, err=True)
+
+
+def _print(found: Entry, looks: list[Look]) -> None:
+    for look in looks:
+        for line in _gates(look):
+            typer.echo(line)
+    typer.echo(f"{found.adapter.hash[:SHORT]} is {found.state}")
+
+
+def _gates(look: Look) -> Iterator[str]:
+    for gate in look.gates:
+        yield f"  {_MARKS[gate.result]} {gate.name}: {one_line(gate.said, 2 * REASON_CHARS)}"
