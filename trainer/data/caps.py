@@ -1,7 +1,7 @@
 """How much rows count, so that no agent teaches the router alone: neither by much traffic, nor by the same again.
 
-Above: collecting.py; ranking/ and policy/ may balance their own weights by `limits`. Below: judge/writing/families.py,
-which masks values. Pure.
+Above: collecting.py, for all rows; the loop, for those of a split that are trained on. Below:
+judge/writing/families.py, which masks values. Pure.
 
 An agent that calls the same tool after the same search n times counts as √n of them: values in the search are masked,
 so that numbering them makes no other search. Then, with w(a) what all rows of agent a teach, each is held to
@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from judge.writing.families import template
 from trainer.data.settings import CapSettings
@@ -39,12 +40,6 @@ def limits(weights: Mapping[str, float], share: float) -> dict[str, float]:
     present = sorted(weight for weight in weights.values() if weight > 0)
     most = _most(present, max(share, 1 / len(present))) if present else math.inf
     return {agent: 1.0 if weight <= most else most / weight for agent, weight in weights.items()}
-
-
-def balanced(agents: Sequence[str], weights: Sequence[float], share: float) -> list[float]:
-    """The same weights, of rows of these agents, once each agent is held to its share of them."""
-    factors = limits(sums(agents, weights), share)
-    return [weight * factors[agent] for agent, weight in zip(agents, weights, strict=True)]
 
 
 def sums(agents: Iterable[str], weights: Iterable[float]) -> dict[str, float]:
@@ -105,13 +100,14 @@ def factors(
     return [by_side[side][agent] for side, agent in zip(sides, agents, strict=True)]
 
 
-def capped(rows: Sequence[RankingRow], settings: CapSettings) -> list[float]:
-    """The weight of each row; multiplied with `taught`, no agent has more than its share on either side."""
+def capped(rows: Sequence[RankingRow], settings: CapSettings) -> tuple[RankingRow, ...]:
+    """The same rows with the weights that they have beside each other, whatever they had before: multiplied with
+    `taught`, no agent has more than its share on either side."""
     less = repeats(rows)
     weights = [taught(row, settings) * factor for row, factor in zip(rows, less, strict=True)]
     agents, advantages = [row.origin.agent for row in rows], [row.advantage for row in rows]
     held = factors(agents, advantages, weights, settings)
-    return [one * other for one, other in zip(less, held, strict=True)]
+    return tuple(replace(row, weight=one * other) for row, one, other in zip(rows, less, held, strict=True))
 
 
 def _most(weights: Sequence[float], share: float) -> float:

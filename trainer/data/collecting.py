@@ -33,7 +33,8 @@ class Collected:
     """What a run learns from."""
 
     rows: tuple[RankingRow, ...]
-    """In the order in which their episodes began. Their weights hold the caps."""
+    """In the order in which their episodes began. Their weights hold the caps; of a part of them, caps.py makes its
+    own."""
     episodes: Mapping[str, Origin]
     """All that can be learned from, by id, in that order, whether they searched or not."""
     steps: Mapping[str, Sequence[float]]
@@ -80,12 +81,11 @@ async def collect(
     whole = advantages(rewards, settings.advantages, weights)
     rankings = turn_advantages(rewards, by_ranking, whole, settings.advantages, weights)
     episodes = {id_: replace(origin, advantage=whole[id_]) for id_, origin in origins.items()}
-    rows = _with_advantages(drafts, episodes, rankings)
-    counts = capped(rows, settings.caps)
+    rows = capped(_with_advantages(drafts, episodes, rankings), settings.caps)
     taught_right = [taught(row, settings.caps) * is_right(row.advantage, settings.caps) for row in rows]
     agents = [row.origin.agent for row in rows]
     return Collected(
-        rows=tuple(replace(row, weight=weight) for row, weight in zip(rows, counts, strict=True)),
+        rows=rows,
         episodes=episodes,
         steps=turn_advantages(rewards, by_step, whole, settings.advantages, weights),
         weights=_of_episodes(episodes.values(), settings),
@@ -93,7 +93,7 @@ async def collect(
         tally=tally,
         scopes=shares((each.scope for each in rewards), [1.0] * len(rewards)),
         agents=shares(agents, taught_right),
-        agents_capped=shares(agents, [one * weight for one, weight in zip(taught_right, counts, strict=True)]),
+        agents_capped=shares(agents, [row.weight * one for row, one in zip(rows, taught_right, strict=True)]),
         data_hash=_hash(rewards, settings),
     )
 

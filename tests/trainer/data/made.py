@@ -5,9 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
 from proxy.router.base import History, Query
 from tests.fixtures.logged import NOON
 from trainer.rows import Origin, RankingRow, Used
+
+unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+"""For tests of properties: the machine is shared, and nothing is timed."""
 
 
 def origin(number: int = 1, **changed: Any) -> Origin:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from proxy.store.rewards import Reward
+from tests.trainer.data.made import unhurried
 from trainer.data.advantages import LEAST_SD, advantages, turn_advantages
 from trainer.data.settings import AdvantageSettings
 
@@ -87,7 +88,7 @@ def test_who_counts_less_sets_the_baseline_less() -> None:
     assert without["a"] == 0.0
 
 
-@settings(deadline=None)
+@unhurried
 @given(many(), st.randoms(use_true_random=False), st.sampled_from([DEFAULT, PLAIN]))
 def test_every_reward_has_a_finite_advantage_whatever_the_order(
     rewards: list[Reward], random: Any, chosen: AdvantageSettings
@@ -100,7 +101,7 @@ def test_every_reward_has_a_finite_advantage_whatever_the_order(
     assert advantages(shuffled, chosen) == found
 
 
-@settings(deadline=None)
+@unhurried
 @given(many())
 def test_within_a_group_a_higher_reward_has_a_higher_advantage_and_without_shrinkage_they_balance(
     rewards: list[Reward],
@@ -119,7 +120,7 @@ def test_within_a_group_a_higher_reward_has_a_higher_advantage_and_without_shrin
                 assert math.fsum(values) == pytest.approx(0.0, abs=1e-9)
 
 
-@settings(deadline=None)
+@unhurried
 @given(many(), st.data())
 def test_an_episode_of_weight_two_is_as_good_as_two(rewards: list[Reward], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(rewards) - 1))
@@ -140,7 +141,7 @@ def test_turns_by_hand() -> None:
     assert found["c"] == pytest.approx((whole["c"] + 0.5 * (0.5 - (0.5 + first) / 2),))
 
 
-@settings(deadline=None)
+@unhurried
 @given(many(), st.data())
 def test_a_turn_differs_from_its_episode_by_no_more_than_its_credit_can(
     rewards: list[Reward], data: st.DataObject

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.endpoint.tokens import ANONYMOUS
 from proxy.errors import ConfigurationError
-from tests.trainer.data.made import origin, ranking
-from trainer.data.caps import balanced, capped, factors, final, is_right, limits, repeats, shares, sums, taught
+from tests.trainer.data.made import origin, ranking, unhurried
+from trainer.data.caps import capped, factors, final, is_right, limits, repeats, shares, taught
 from trainer.data.settings import CapSettings
 from trainer.rows import RankingRow, Used
 
@@ -32,8 +32,8 @@ def rows_of(agent: str, count: int, first: int, advantage: float = 0.0) -> list[
 def weighted(rows: list[RankingRow], chosen: CapSettings = DEFAULT, *, right: bool = True) -> dict[str, float]:
     """The part that each agent has of what is taught, as right or as wrong."""
     its = [
-        (row.origin.agent, weight * taught(row, chosen))
-        for row, weight in zip(rows, capped(rows, chosen), strict=True)
+        (row.origin.agent, row.weight * taught(row, chosen))
+        for row in capped(rows, chosen)
         if is_right(row.advantage, chosen) is right
     ]
     return shares([agent for agent, _ in its], [weight for _, weight in its])
@@ -65,7 +65,7 @@ def test_a_sole_agent_counts_whole_and_two_count_alike() -> None:
     assert limits({}, 0.2) == {}
 
 
-@settings(deadline=None)
+@unhurried
 @given(WEIGHTS, st.floats(0.05, 1.0))
 def test_no_agent_has_more_than_its_share_and_nobody_is_held_without_need(
     weights: dict[str, float], share: float
@@ -82,18 +82,6 @@ def test_no_agent_has_more_than_its_share_and_nobody_is_held_without_need(
     if held:
         least = min(weights[agent] for agent in held)
         assert all(weight <= least for agent, weight in weights.items() if agent not in held)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.floats(0, 100)), max_size=30), st.floats(0.15, 1.0))
-def test_weights_of_rows_are_balanced_as_those_of_agents(given_: list[tuple[str, float]], share: float) -> None:
-    agents, weights = [agent for agent, _ in given_], [weight for _, weight in given_]
-    after = balanced(agents, weights, share)
-    assert all(new <= old for new, old in zip(after, weights, strict=True))
-    factors = limits(sums(agents, weights), share)
-    assert sums(agents, after) == pytest.approx(
-        {agent: weight * factors[agent] for agent, weight in sums(agents, weights).items()}
-    )
 
 
 def test_the_same_tool_after_the_same_search_counts_as_the_root_of_how_often() -> None:
@@ -130,7 +118,7 @@ def test_neither_what_is_right_nor_what_is_wrong_is_told_by_one_agent() -> None:
     assert weighted([*others, *good, *few, *slanderer], right=False)["slanderer"] <= DEFAULT.agent_share + 1e-9
 
 
-@settings(deadline=None)
+@unhurried
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.floats(-5, 5), st.floats(0, 10)), max_size=40),
     st.floats(0.15, 1.0),
@@ -150,8 +138,16 @@ def test_on_each_side_nobody_has_more_than_its_share(given_: list[tuple[str, flo
         assert all(part <= max(share, 1 / max(1, len(present))) + 1e-9 for part in found.values())
 
 
+def test_rows_that_were_capped_before_are_capped_anew() -> None:
+    rows = [row for number in range(6) for row in rows_of(f"agent {number}", 5 * number + 1, 1_000 * number)]
+    once = capped(rows, DEFAULT)
+    assert capped(once, DEFAULT) == once
+    assert [row.weight for row in once] != [1.0] * len(rows)
+    assert capped(once[:1], DEFAULT)[0].weight == 1.0
+
+
 def test_rewards_of_nothing_have_no_shares() -> None:
-    assert capped([], DEFAULT) == []
+    assert capped([], DEFAULT) == ()
     assert shares([], []) == {}
     assert shares(["a"], [0.0]) == {"a": 0.0}
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from proxy.router.base import History, Query
-from tests.trainer.data.made import origin, ranking
+from tests.trainer.data.made import origin, ranking, unhurried
 from trainer.data.files import SCHEMA, line_of, read_policy_rows, read_ranking_rows, read_rows, write_rows
 from trainer.rows import PolicyRow, RankingRow, Segment, SegmentKind, Used
 
@@ -73,7 +73,7 @@ POLICIES = st.builds(
 )
 
 
-@settings(deadline=None)
+@unhurried
 @given(st.lists(RANKINGS | POLICIES, max_size=4))
 def test_what_is_read_is_what_was_written(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"

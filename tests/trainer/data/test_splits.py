@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from tests.fixtures.logged import NOON
 from tests.proxy.router.encoders import WordEncoder
-from tests.trainer.data.made import origin, ranking
+from tests.trainer.data.made import origin, ranking, unhurried
 from trainer.data.duplicates import joined
 from trainer.data.settings import SplitSettings
 from trainer.data.splits import BOTH, LIKE, held_out, split
@@ -60,7 +60,7 @@ def sides(made: Split) -> dict[str, str]:
     }
 
 
-@settings(deadline=None)
+@unhurried
 @given(ORIGINS, SETTINGS, st.randoms(use_true_random=False))
 def test_every_episode_is_somewhere_once_whatever_the_order_and_duplicates_are_on_one_side(
     origins: list[Origin], chosen: SplitSettings, random: Any
@@ -83,7 +83,7 @@ def test_every_episode_is_somewhere_once_whatever_the_order_and_duplicates_are_o
         assert made.dropped == {}
 
 
-@settings(deadline=None)
+@unhurried
 @given(ORIGINS, st.integers(0, 5))
 def test_by_servers_the_test_calls_only_what_training_never_calls(origins: list[Origin], seed: int) -> None:
     chosen = SplitSettings(by="servers", seed=seed)
@@ -98,7 +98,7 @@ def test_by_servers_the_test_calls_only_what_training_never_calls(origins: list[
     assert len(out) == len(called) // 2
 
 
-@settings(deadline=None)
+@unhurried
 @given(ORIGINS)
 def test_by_time_what_is_tested_began_after_what_is_trained_on(origins: list[Origin]) -> None:
     made, began = split(origins, SplitSettings(by="time")), {each.episode_id: each.began_at for each in origins}
