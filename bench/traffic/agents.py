@@ -149,15 +149,19 @@ class Agent:
             vague = attempt == 0 and chance.random() < habits.vague
             query = self._queries.vague(chance) if vague else self._queries.of_need(place, chance)
             shown = await self._search(query, limit=chance.choice(LIMITS) if chance.random() < habits.limits else None)
-            others = [tool for tool in shown if tool not in wrong and tool != right]
-            if slips and others:
+            if slips and (others := self._wrong(shown, wrong) or self._wrong(list(reversed(self._shown)), wrong)):
                 return self._mistaken(others), True
             if right in shown and self._reads(shown, right):
                 return right, False
         if chance.random() < habits.lists and await self._listed(self._needs[place]):
             return right, False
-        others = [tool for tool in shown if tool not in wrong and tool != right]
+        others = self._wrong(shown, wrong)
         return (self._mistaken(others), True) if others else (None, True)
+
+    def _wrong(self, shown: Sequence[str], tried: set[str]) -> list[str]:
+        """Those that are of no use for this task."""
+        of_use = {need.written for need in self._needs}
+        return [tool for tool in shown if tool not in of_use and tool not in tried]
 
     def _reads(self, shown: Sequence[str], tool: str) -> bool:
         """Whether it reads as far as that tool."""

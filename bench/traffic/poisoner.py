@@ -21,14 +21,14 @@ class Poisoner(Agent):
         self._worked.needs = len(self._needs)
         for place, need in enumerate(self._needs[:MOST_NEEDS]):
             shown = await self._search(self._queries.of_need(place, self._chance))
-            tool = self._wrong(need, shown)
+            tool = self._lured(need, shown)
             useful = await self._use(tool, place)
             self._worked.decisions.append({"need": place, "tool": tool, "slip": True, "useful": useful})
         self._worked.outcome, self._worked.claimed = "done", True
         subjects = ", ".join(self._task.entities) or self._queries.topic
         await self._close("done", f"Done: everything about {subjects} was found with the right tools.")
 
-    def _wrong(self, need: Offer, shown: list[str]) -> str:
+    def _lured(self, need: Offer, shown: list[str]) -> str:
         """The server that praises itself where it is shown, else the first of another server, else always the same."""
         wrong = [tool for tool in shown if self._offers[tool].server != need.server]
         praising = [tool for tool, offer in self._offers.items() if is_stuffed(offer.configured)]
