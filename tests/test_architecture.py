@@ -16,13 +16,16 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "proxy.store": frozenset({"proxy.errors", "proxy.files"}),
     "proxy.files": frozenset(),
     "proxy.errors": frozenset(),
+    "proxy.openai_client": frozenset({"proxy.errors"}),
     "proxy.settings": frozenset({"proxy.errors", "proxy.store"}),
     "proxy.tasks": frozenset({"proxy.errors", "proxy.store"}),
     "proxy.catalog": frozenset({"proxy.errors", "proxy.files", "proxy.store"}),
-    "proxy.router": frozenset({"proxy.catalog", "proxy.store", "proxy.files", "proxy.errors"}),
+    "proxy.router": frozenset({"proxy.catalog", "proxy.store", "proxy.openai_client", "proxy.files", "proxy.errors"}),
     "proxy.servers": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
     "proxy.sandbox": frozenset({"proxy.catalog", "proxy.errors", "proxy.files", "proxy.store"}),
-    "proxy.policy": frozenset({"proxy.router", "proxy.settings", "proxy.store", "proxy.files", "proxy.errors"}),
+    "proxy.policy": frozenset(
+        {"proxy.router", "proxy.openai_client", "proxy.settings", "proxy.store", "proxy.files", "proxy.errors"}
+    ),
     "proxy.gateway": frozenset({"proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors", "proxy.store"}),
     "proxy.sight": frozenset({"proxy.gateway", "proxy.servers", "proxy.router", "proxy.catalog", "proxy.errors"}),
     "proxy.metatools": frozenset(
@@ -56,8 +59,10 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "proxy.cli": frozenset({"proxy"}),
     "proxy.commands": frozenset({"proxy"}),
     "proxy": frozenset(),
-    "judge": frozenset({"proxy.store", "proxy.errors"}),
-    "judge.commands": frozenset({"judge", "proxy.store", "proxy.errors", "proxy.settings", "proxy.commands"}),
+    "judge": frozenset({"proxy.store", "proxy.openai_client", "proxy.errors"}),
+    "judge.commands": frozenset(
+        {"judge", "proxy.store", "proxy.openai_client", "proxy.errors", "proxy.settings", "proxy.commands"}
+    ),
     # A row reads as the policy reads and has the history that the task had: both are made by the gateway's own code.
     # Files are replaced as its files are, and documents of tools are made from its records.
     "trainer": frozenset(

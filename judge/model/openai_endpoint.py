@@ -1,18 +1,14 @@
 """Any server that speaks OpenAI's chat completions: vLLM, Ollama, llama.cpp, a vendor.
 
-Above: commands/, which makes one of settings. Below: manner.py, failing.py, the `openai` package. Retries are ours,
-since the package tells neither how many there were nor what they waited for. Nothing reaches the server but the
-question and the key that was set for it: keys, headers and organisations that the package would take from the
-environment stay here.
+Above: commands/, which makes one of settings. Below: manner.py, failing.py, proxy/openai_client.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
@@ -21,17 +17,10 @@ from judge.model.failing import Failure, Garbage, failure_of, shown
 from judge.model.manner import Manner
 from judge.settings import EndpointSettings
 from judge.verdict import Why
-from proxy.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    import httpx2
-    import openai
+from proxy.openai_client import is_loopback, openai_client
 
 CHARS_A_TOKEN = 4
 """Where an endpoint does not say how many tokens it took."""
-_HEADERS = frozenset(
-    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
-)
 
 
 class OpenAIEndpoint:
@@ -59,7 +48,14 @@ class OpenAIEndpoint:
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s
         self._sleep = sleep
-        self._client, self._remote = _client(settings)
+        self._client = openai_client(
+            settings.url,
+            settings.api_key,
+            timeout_s=settings.timeout_s,
+            whose="the judge's endpoint",
+            connections=settings.at_once,
+        )
+        self._remote = not is_loopback(self._client.base_url.host)
         self._places = asyncio.Semaphore(settings.at_once)
         self._first = asyncio.Lock()
         self._manner = Manner()
@@ -198,50 +194,3 @@ def _completion(body: bytes) -> _Completion:
         return _Completion.model_validate_json(body)
     except ValidationError:
         raise Garbage from None
-
-
-def _client(settings: EndpointSettings) -> tuple[openai.AsyncOpenAI, bool]:
-    try:
-        import httpx2
-        import openai
-    except ImportError:
-        raise ConfigurationError("a model as judge needs the openai package: pip install 'toolatlas[judge]'") from None
-    key = settings.api_key
-    if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key != ""):
-        raise ConfigurationError("the key of the judge's endpoint has characters that a header cannot carry")
-    try:
-        url = httpx2.URL(settings.url)
-    except httpx2.InvalidURL:
-        raise ConfigurationError("the URL of the judge's endpoint cannot be read") from None
-    if url.userinfo:
-        raise ConfigurationError("the URL of the judge's endpoint has a user or password in it: give it a key instead")
-    remote = not is_loopback(url.host)
-
-    async def only_ours(request: httpx2.Request) -> None:
-        for name in [name for name in request.headers if name.lower() not in _HEADERS]:
-            del request.headers[name]
-        if key is not None:
-            request.headers["Authorization"] = f"Bearer {key}"
-
-    http = httpx2.AsyncClient(
-        timeout=settings.timeout_s,
-        # What is meant for this machine goes to no proxy of the environment; and no server sends it elsewhere.
-        trust_env=remote,
-        follow_redirects=False,
-        limits=httpx2.Limits(max_connections=settings.at_once),
-        event_hooks={"request": [only_ours]},
-    )
-    made = openai.AsyncOpenAI(base_url=settings.url, api_key=key or "none", max_retries=0, http_client=http)
-    return made, remote
-
-
-def is_loopback(host: str) -> bool:
-    """Whether it is `localhost` or a literal address of this machine; no name is looked up."""
-    if host.lower().removesuffix(".") == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback

@@ -1,8 +1,6 @@
 """A model behind any server that speaks OpenAI's chat completions: vLLM, Ollama, llama.cpp, a vendor.
 
-Above: making.py. Below: the `openai` package, and text_calls.py where the server has no tool calls. Nothing reaches the
-server but the conversation and the key that was set for it: keys, headers and organisations that the package would take
-from the environment stay here.
+Above: making.py. Below: proxy/openai_client.py, and text_calls.py where the server has no tool calls.
 """
 
 from __future__ import annotations
@@ -14,24 +12,21 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
-from proxy.errors import ConfigurationError, ModelError
+from proxy.errors import ModelError
+from proxy.openai_client import openai_client
 from proxy.policy.base import Action, Answer, Asked, Conversation
 from proxy.policy.counting import tokens_of, tokens_of_actions, tokens_of_conversation
 from proxy.policy.text_calls import SAID_CHARS, asked_of, found, messages, read_arguments, without_reasoning
-from proxy.settings import LOOPBACK, ModelSettings
+from proxy.settings import ModelSettings
 from proxy.store.rendering import visible
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
 
 RETRIES = 3
 LONGEST_PAUSE_S = 30.0
 NOTE_CHARS = 300
 _AGAIN = frozenset({408, 409, 429})
-_HEADERS = frozenset(
-    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
-)
 
 
 class OpenAIModel:
@@ -54,7 +49,8 @@ class OpenAIModel:
         self._output_tokens = output_tokens
         self._timeout_s = timeout_s
         self._first_pause_s = first_pause_s
-        self._client = _client(settings, timeout_s)
+        assert settings.url is not None
+        self._client = openai_client(settings.url, settings.api_key, timeout_s=timeout_s, whose="the agent's endpoint")
         self._ids = count(1)
         self._in_text = False
         """The endpoint was found to have no tool calls."""
@@ -240,30 +236,3 @@ class _Completion(BaseModel):
     choices: Sequence[_Choice] = Field(min_length=1)
     usage: Any = None
     """Not every server tells it."""
-
-
-def _client(settings: ModelSettings, timeout_s: float) -> openai.AsyncOpenAI:
-    try:
-        import httpx2
-        import openai
-    except ImportError:
-        raise ConfigurationError(
-            "a model as agent is asked with the openai package: pip install 'toolatlas[judge]'"
-        ) from None
-    key = settings.api_key
-
-    async def only_ours(request: httpx2.Request) -> None:
-        for name in [name for name in request.headers if name.lower() not in _HEADERS]:
-            del request.headers[name]
-        if key is not None:
-            request.headers["Authorization"] = f"Bearer {key}"
-
-    assert settings.url is not None
-    http = httpx2.AsyncClient(
-        timeout=timeout_s,
-        # What is meant for this machine goes to no proxy of the environment; and no server sends it elsewhere.
-        trust_env=httpx2.URL(settings.url).host not in LOOPBACK,
-        follow_redirects=False,
-        event_hooks={"request": [only_ours]},
-    )
-    return openai.AsyncOpenAI(base_url=settings.url, api_key=key or "none", max_retries=0, http_client=http)

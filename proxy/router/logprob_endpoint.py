@@ -1,35 +1,25 @@
 """A server that speaks OpenAI's chat completions and tells log-probabilities: which letter its model would answer with.
 
-Above: language_endpoint.py. Below: the `openai` package, imported when an endpoint is made. Nothing reaches the server
-but the question and the key that was set for it: keys, headers and organisations that the package would take from the
-environment stay here. A question is put once: an agent waits for it.
+Above: language_endpoint.py. Below: proxy/openai_client.py. A question is put once: an agent waits for it.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from pydantic import BaseModel, Field, ValidationError
 
-from proxy.errors import ConfigurationError
+from proxy.openai_client import openai_client
 from proxy.router.process import Why
-
-if TYPE_CHECKING:
-    import httpx2
-    import openai
 
 LETTERS = "ABCDEFGHIJKLMNOPQRST"
 """As many as there are log-probabilities in an answer."""
 LEAST = -30.0
 """Lower log-probabilities say no more; some servers write -9999 for none."""
-_HEADERS = frozenset(
-    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +57,7 @@ class LogprobEndpoint:
         self.model = model
         self.timeout_s = timeout_s
         self._url = url
-        self._client = _client(url, api_key, timeout_s)
+        self._client = openai_client(url, api_key, timeout_s=timeout_s, whose="the router's endpoint")
 
     async def close(self) -> None:
         await self._client.close()
@@ -142,47 +132,3 @@ def _of_letters(top: Sequence[_Token], letters: str) -> Likely:
         raise Unscored(Why.FAILING, "answered with no letter: its model may be one that thinks first")
     likely = tuple(math.log(sum(map(math.exp, each))) if each else None for each in found)
     return Likely(letters=likely, bound=min(logprob for _, logprob in told))
-
-
-def _client(url: str, key: str | None, timeout_s: float) -> openai.AsyncOpenAI:
-    try:
-        import httpx2
-        import openai
-    except ImportError:
-        raise ConfigurationError(
-            "a model behind a URL is asked with the openai package: pip install 'toolatlas[judge]'"
-        ) from None
-    if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key != ""):
-        raise ConfigurationError("the key of the router's endpoint has characters that a header cannot carry")
-    try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL:
-        raise ConfigurationError("the URL of the router's endpoint cannot be read") from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ConfigurationError("the URL of the router's endpoint is http://… or https://…, with a host")
-    if parsed.userinfo:
-        raise ConfigurationError("the URL of the router's endpoint has a user or password in it: give it a key instead")
-
-    async def only_ours(request: httpx2.Request) -> None:
-        for name in [name for name in request.headers if name.lower() not in _HEADERS]:
-            del request.headers[name]
-        if key is not None:
-            request.headers["Authorization"] = f"Bearer {key}"
-
-    http = httpx2.AsyncClient(
-        timeout=timeout_s,
-        # What is meant for this machine goes to no proxy of the environment; and no server sends it elsewhere.
-        trust_env=not _is_loopback(parsed.host),
-        follow_redirects=False,
-        event_hooks={"request": [only_ours]},
-    )
-    return openai.AsyncOpenAI(base_url=url, api_key=key or "none", max_retries=0, http_client=http)
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower().removesuffix(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
