@@ -1,0 +1,1 @@
+"""Whether what was trained is better, and how that is known."""
