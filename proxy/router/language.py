@@ -93,7 +93,7 @@ class LanguageRouter:
         adapter = self.adapter
         adapted = [tool for tool in tools if tool in self._adapted]
         others = [tool for tool in tools if tool not in self._adapted]
-        asked = self._prefix(query)
+        asked = prompt_tokens(self._model, query)
         return self._calibrated(query, asked, adapted, adapter) | self._calibrated(query, asked, others, None)
 
     def _calibrated(self, query: Query, asked: Tokens, tools: Sequence[str], adapter: str | None) -> dict[str, float]:
@@ -105,33 +105,39 @@ class LanguageRouter:
     def _prior(self, query: Query, tools: Sequence[str], adapter: str | None) -> dict[str, float]:
         empty = empty_question(query)
         if empty != Query(NOTHING):
-            return self._likelihoods(self._prefix(empty), tools, adapter)
+            return self._likelihoods(prompt_tokens(self._model, empty), tools, adapter)
         # A tool is always scored under the same adapter, so that its name is enough of a key.
         if lacking := [tool for tool in tools if tool not in self._priors]:
-            self._priors |= self._likelihoods(self._prefix(empty), lacking, adapter)
+            self._priors |= self._likelihoods(prompt_tokens(self._model, empty), lacking, adapter)
         return self._priors
 
     def _likelihoods(self, prefix: Tokens, tools: Sequence[str], adapter: str | None) -> dict[str, float]:
         names = [self._name(tool) for tool in tools]
         return dict(zip(tools, self._model.log_likelihoods(prefix, names, adapter), strict=True))
 
-    def _prefix(self, query: Query) -> Tokens:
-        most = min(PREFIX_TOKENS, self._model.context - NAME_TOKENS)
-        tokens: Tokens = []
-        for chars in PART_CHARS:
-            tokens = self._model.tokens(prompt(query, chars), start=True)
-            if len(tokens) <= most:
-                break
-        # Scripts that take several tokens a character; the query stands last.
-        return tokens[-most:]
-
     def _name(self, tool: str) -> Tokens:
-        """As it reads after the prompt, and the end of its line, without which `a.get` would beat `a.get_all`."""
         if tool not in self._names:
-            # Tokenizers treat the start of a text as one of a word, so that the prompt's last line must come before.
-            place = self._model.tokens("1.", start=False)
-            self._names[tool] = self._model.tokens(f"1. {tool}\n", start=False)[len(place) :][:NAME_TOKENS]
+            self._names[tool] = name_tokens(self._model, tool)
         return self._names[tool]
+
+
+def prompt_tokens(model: LanguageModel, query: Query) -> Tokens:
+    """`prompt` as tokens, at most `PREFIX_TOKENS`."""
+    most = min(PREFIX_TOKENS, model.context - NAME_TOKENS)
+    tokens: Tokens = []
+    for chars in PART_CHARS:
+        tokens = model.tokens(prompt(query, chars), start=True)
+        if len(tokens) <= most:
+            break
+    # Scripts that take several tokens a character; the query stands last.
+    return tokens[-most:]
+
+
+def name_tokens(model: LanguageModel, tool: str) -> Tokens:
+    """As it reads after the prompt, and the end of its line, without which `a.get` would beat `a.get_all`."""
+    # Tokenizers treat the start of a text as one of a word, so that the prompt's last line must come before.
+    place = model.tokens("1.", start=False)
+    return model.tokens(f"1. {tool}\n", start=False)[len(place) :][:NAME_TOKENS]
 
 
 def prompt(query: Query, chars: int = PART_CHARS[0]) -> str:

@@ -41,5 +41,11 @@ def nearness(parts: Tensor, lengths: Tensor, whose: Tensor, documents: Tensor) -
 
 def standard(scores: Tensor, shares: Tensor) -> Tensor:
     """`[b, m]` in deviations from the mean over the catalogue, of which column `i` stands for the part `shares[i]`."""
-    centred = scores - (scores * shares).sum(1, keepdim=True)
-    return centred / ((centred**2 * shares).sum(1, keepdim=True).sqrt() + 1e-6)
+    mean, deviation = moments(scores, shares)
+    return (scores - mean) / deviation
+
+
+def moments(scores: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row of `[b, m]` the mean and the standard deviation over the catalogue, `[b, 1]` each."""
+    mean = (scores * shares).sum(1, keepdim=True)
+    return mean, (((scores - mean) ** 2 * shares).sum(1, keepdim=True) + 1e-12).sqrt()

@@ -57,6 +57,9 @@ class RankingSettings:
     """Passes of one update."""
     rank: int = 8
     """Of LoRA."""
+    candidates: int = 16
+    """Of LoRA on the encoder: learned tools near to its queries that an update reads. Of a scorer: the most tools that
+    a list has besides those that were used."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -66,8 +69,21 @@ class RankingSettings:
         for name in ("margin", "negative", "tasks", "replay", "replay_share", "anchor"):
             if not getattr(self, name) >= 0:
                 raise ConfigurationError(f"{name} of the ranking is at least 0, not {getattr(self, name)}")
-        for name in ("good_episodes", "negatives", "epochs", "batch", "accumulation", "rank"):
+        for name in ("good_episodes", "negatives", "epochs", "batch", "accumulation", "rank", "candidates"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} of the ranking is at least 1, not {getattr(self, name)}")
         if not self.floor < 0:
             raise ConfigurationError(f"floor of the ranking is a logarithm below 0, not {self.floor}")
+
+
+def defaults(kind: Kind) -> RankingSettings:
+    """What each kind begins with: LoRA reads whole texts in each update, so that its updates are few and small."""
+    match kind:
+        case Kind.HEAD:
+            return RankingSettings()
+        case Kind.LORA:
+            return RankingSettings(kind=kind, epochs=2, learning_rate=5e-4, batch=16, anchor=1e-4)
+        case Kind.SCORER:
+            return RankingSettings(
+                kind=kind, epochs=1, learning_rate=3e-4, batch=4, accumulation=2, anchor=1e-4, replay_share=0.2
+            )

@@ -18,12 +18,16 @@ from proxy.errors import ConfigurationError
 from proxy.router.adapters import Kind
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import Encoder
+from proxy.router.fusion import FusedRouter
+from proxy.router.language_model import LanguageModel
 from trainer.ranking.columns import Columns, columns
+from trainer.ranking.encoder_lora import EncoderLoraPolicy
 from trainer.ranking.examples import Example, examples, learned_servers
 from trainer.ranking.head import HeadPolicy
 from trainer.ranking.objectives.softmax import softmax_loss
 from trainer.ranking.policy import Places, Policy
 from trainer.ranking.replay import replayed
+from trainer.ranking.scorer import ScorerPolicy
 from trainer.ranking.settings import RankingSettings
 from trainer.ranking.tensors import Tensor, torch
 from trainer.rows import RankingRow
@@ -46,9 +50,11 @@ class RankingProblem:
         settings: RankingSettings,
         *,
         validation: Sequence[RankingRow],
+        language: LanguageModel | None = None,
     ) -> None:
         """`rows`: to train on. `catalogs`: by hash, as rows name them; the one of the newest row is trained for, and
         tools that it lacks teach nothing. `validation`: rows of other episodes, which say when to stop.
+        `language`: for a scorer, the model that gets its layers; nobody else may use it from then on.
 
         Raises:
             ConfigurationError: The rows teach nothing, or there is none to validate with; the text says what is needed.
@@ -85,7 +91,7 @@ class RankingProblem:
             "columns": len(own.tools),
         }
         torch.manual_seed(settings.seed)
-        self._policy = _policy(settings, servers, own, encoder, cache)
+        self._policy = _policy(settings, servers, own, encoder, cache, language)
         self._parameters = self._policy.parameters()
         self._optimiser = torch.optim.Adam(self._parameters.values(), lr=settings.learning_rate)
         self._made = 0
@@ -187,13 +193,24 @@ class RankingProblem:
 
 
 def _policy(
-    settings: RankingSettings, servers: Sequence[ServerRecord], own: Columns, encoder: Encoder, cache: EmbeddingCache
+    settings: RankingSettings,
+    servers: Sequence[ServerRecord],
+    own: Columns,
+    encoder: Encoder,
+    cache: EmbeddingCache,
+    language: LanguageModel | None,
 ) -> Policy:
     match settings.kind:
         case Kind.HEAD:
             return HeadPolicy(servers, own, encoder, cache)
-        case _:
-            raise ConfigurationError(f"rankers of kind {settings.kind} cannot be trained; choose head")
+        case Kind.LORA:
+            return EncoderLoraPolicy(servers, own, encoder, cache, rank=settings.rank, read=settings.candidates)
+        case Kind.SCORER:
+            if language is None:
+                raise ConfigurationError("a scorer is trained on a language model, and none is named")
+            learned = [tool for tool, is_learned in zip(own.tools, own.learned, strict=True) if is_learned]
+            base = FusedRouter(servers, encoder, cache)
+            return ScorerPolicy(language, base, learned, rank=settings.rank, candidates=settings.candidates)
 
 
 def _newest(rows: Sequence[RankingRow], catalogs: Mapping[str, Sequence[ServerRecord]]) -> Sequence[ServerRecord]:
