@@ -17,7 +17,7 @@ from judge.checks.base import Check
 from judge.rubric import Criterion, Rubric, RubricError
 
 GROUP = "toolatlas.checks"
-REVISION = 1
+REVISION = 2
 """Raised whenever a check of ours decides otherwise than before: it is part of every judge's name."""
 
 

@@ -46,13 +46,19 @@ class Told:
 
     def __init__(self, answer: str) -> None:
         self._text = clean(answer[:MAX_ANSWER])
-        self._folded = fold(self._text)
+        self.folded = fold(self._text)
         self._values = values_in(self._text)
         marks = enumerate(self._text)
         self._commas = [place for place, mark in marks if mark == ","]
         self._breaks = [place for place, mark in enumerate(self._text) if mark in "\n;" or self._ends(place)]
         self._ends_of = [place for place in self._breaks if self._text[place] != ";"]
         self._rows = _rows(self._text)
+
+    def clause(self, at: Place) -> Place:
+        """Where the sentence, the line, or what semicolons part of it, begins and ends that has this."""
+        place = bisect_left(self._breaks, at[0])
+        start = self._breaks[place - 1] + 1 if place else 0
+        return start, self._breaks[place] if place < len(self._breaks) else len(self._text)
 
     def pair(self, subject: str, fact: Fact) -> Pair | None:
         """None where one of both is not in the answer."""
@@ -107,9 +113,7 @@ class Told:
         kinds = {value.kind for value in values} & MEASURED
         inside: list[Value] = []
         for at in self.subject_places(subject):
-            place = bisect_left(self._breaks, at[0])
-            start = self._breaks[place - 1] + 1 if place else 0
-            end = self._breaks[place] if place < len(self._breaks) else len(self._text)
+            start, end = self.clause(at)
             found = [each for each in self._values if start <= each.start < end]
             inside += [each for each in found if not at[0] <= each.start < at[1]]
         if not kinds or any(same(each, value) or _opposite(each, value) for each in inside for value in values):
@@ -129,7 +133,7 @@ class Told:
             first, last = min(one, other), max(one, other)
             apart = max(told)[1] <= first[0] or min(told)[0] >= last[1]
             # `Oslo, 14:05, Lima, 8:05` is no list of subjects, `Oslo and Lima` is.
-            if apart and _JOINED.fullmatch(self._folded[first[1] : last[0]]):
+            if apart and _JOINED.fullmatch(self.folded[first[1] : last[0]]):
                 return 1 if (one < other) == (told[0] < told[1]) else -1
         return 0
 
@@ -140,13 +144,13 @@ class Told:
 
     def _places(self, asked: str) -> tuple[Place, ...]:
         found: list[Place] = []
-        place = self._folded.find(asked) if asked else -1
+        place = self.folded.find(asked) if asked else -1
         while place >= 0 and len(found) < MAX_PLACES:
             end = place + len(asked)
-            before, after = self._folded[place - 1 : place], self._folded[end : end + 1]
+            before, after = self.folded[place - 1 : place], self.folded[end : end + 1]
             if not (before.isalnum() and asked[0].isalnum()) and not (after.isalnum() and asked[-1].isalnum()):
                 found.append((place, end))
-            place = self._folded.find(asked, end)
+            place = self.folded.find(asked, end)
         return tuple(found)
 
     def _distance(self, one: Place, other: Place) -> int:
@@ -178,7 +182,7 @@ class Told:
     def _ends(self, place: int) -> bool:
         if self._text[place] not in ".!?" or not self._text[place + 1 : place + 2].isspace():
             return False
-        return self._folded[max(0, place - 7) : place].rpartition(" ")[2] not in _SHORTENED
+        return self.folded[max(0, place - 7) : place].rpartition(" ")[2] not in _SHORTENED
 
 
 def _opposite(one: Value, other: Value) -> bool:

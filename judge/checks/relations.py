@@ -15,12 +15,13 @@ from pydantic import Field
 from judge.case import Act, Case
 from judge.checks.base import Finding, check, met, missing, partly
 from judge.checks.evidence import evidence_of
+from judge.checks.outcome import computed, found_all, not_there, shown, shown_of
 from judge.checks.reading import Reading
 from judge.checks.records import Record, atoms_of, fact, passed, whole_record
 from judge.checks.sightings import done, is_slight, is_word, listed, named_share, once, share_of, told_once
-from judge.checks.tools import fits, said
+from judge.checks.tools import fits, reads, said
 from judge.checks.values import Value, same
-from judge.checks.ways import beside, computed, read_back, sent_elsewhere
+from judge.checks.ways import beside, sent_elsewhere
 from judge.rubric import Need
 from judge.verdict import Why
 
@@ -47,6 +48,10 @@ def arguments_together(
     or_found: bool = False,
     by: Sequence[Names] = (),
     known: Sequence[str] = (),
+    facts: Sequence[Fact] = (),
+    reading: Sequence[str] = (),
+    state: Sequence[Sequence[Fact]] = (),
+    shown_by: Sequence[str] = (),
 ) -> Finding:
     """Each group of values was passed on together, by one successful call (of `any_of`, or of whatever tool): as its
     plain arguments, or as members of one object in them. A group of one value asks only that it was passed on. Formats
@@ -56,7 +61,13 @@ def arguments_together(
     `by` says group by group which tools good episodes passed it to. A group counts then as well where a call after the
     last change shows it; and it is left out where none of its tools was called, but one that is not among `known`:
     there it was done in another way, which other criteria judge. Not applicable where that leaves none. Where one that
-    lacks was passed on with a value of another group instead of its own, half is left at most."""
+    lacks was passed on with a value of another group instead of its own, half is left at most.
+
+    What came to the same end needs no reason: a group that only went to tools `reading` is left out where all `facts`
+    came and were told; and one counts where the groups of `state`, which good episodes saw at the end, are shown by
+    the servers `shown_by`, as far as they share a value with it."""
+    ended = [list(map(fact, each)) for each in state]
+    found_out = bool(reading) and found_all(case, list(map(fact, facts)))
     sent: list[tuple[Act, Record | Reading]] = [
         (act, record) for act, record in passed(case).all if not any_of or fits(act, any_of)
     ]
@@ -75,8 +86,14 @@ def arguments_together(
         own = by[place] if place < len(by) else ()
         found = next((act for act, record in sent if all(map(record.has, wanted))), None)
         if found is None and own:
-            found = read_back(case, wanted)
+            found = shown(case, wanted)
         if found is None and own and elsewhere and not done(case, own):
+            continue
+        if (
+            found is None
+            and own
+            and ((found_out and set(own) <= set(reading)) or shown_of(case, wanted, ended, shown_by))
+        ):
             continue
         of += 1
         if found is None:
@@ -94,13 +111,22 @@ def arguments_together(
 
 @check("changes_made")
 def changes_made(
-    case: Case, *, groups: Groups, by: Annotated[Sequence[Names], Field(min_length=1)], enough: Sequence[Sequence[Fact]]
+    case: Case,
+    *,
+    groups: Groups,
+    by: Annotated[Sequence[Names], Field(min_length=1)],
+    enough: Sequence[Sequence[Fact]],
+    state: Sequence[Sequence[Fact]] = (),
+    shown_by: Sequence[str] = (),
 ) -> Finding:
     """Each group of values came together where it belongs: one successful call of the tools that `by` lists for it was
-    sent all of it; or a call after the last change shows all of it; or a tool of no group that changes something was
+    sent all of it; or a call after the last change shows all of it, or what of `state` shares a value with it: groups
+    that good episodes saw at the end, shown by the servers `shown_by`; or a tool of no group that changes something was
     sent what `enough` lists for it, which may be nothing: then no other tool will do. With a fifth off where that tool
-    is of another server, since nobody can tell that it changed the same thing. The score is the mean; at most half
-    where one of these tools was sent a value of a group that lacks with one of another group instead of its own."""
+    is of another server, since nobody can tell that it changed the same thing; and with all off where the agent looked
+    afterwards and it was not there. The score is the mean; at most half where one of these tools was sent a value of a
+    group that lacks with one of another group instead of its own."""
+    ended = [list(map(fact, each)) for each in state]
     usual = sorted({tool for tools in by for tool in tools})
     scores: list[float] = []
     lacking: list[str] = []
@@ -110,11 +136,16 @@ def changes_made(
         wanted = [fact(each) for each in group]
         tools = by[place] if place < len(by) else ()
         own = next((act for act, each in passed(case).all if fits(act, tools) and all(map(each.has, wanted))), None)
-        found = own or read_back(case, wanted)
+        found = own or shown(case, wanted)
         score = 1.0
+        if found is None and shown_of(case, wanted, ended, shown_by):
+            scores.append(score)
+            continue
         if found is None and place < len(enough):
             found = sent_elsewhere(case, [fact(each) for each in enough[place]], usual)
             score = 1.0 if found is not None and beside(found, tools) else OTHERWISE
+            if found is not None and any(not_there(case, each, shown_by) for each in _sharing(wanted, ended)):
+                found = None
         scores.append(0.0 if found is None else score)
         lacking += [] if found is not None else [" with ".join(value.written for value in wanted)]
         lost += [] if found is not None else [wanted]
@@ -126,6 +157,11 @@ def changes_made(
     if crossed := _exchanged([each for each in passed(case).all if fits(each[0], usual)], lost, groups, by):
         return partly(min(EXCHANGED, score), f"{note}, but exchanged in a call of {crossed.written}", acts=[crossed])
     return partly(score, note, acts=once(speaking))
+
+
+def _sharing(values: Sequence[Value], groups: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:
+    """The groups that share a value with these."""
+    return [group for group in groups if any(same(one, other) for one in group for other in values)]
 
 
 def _exchanged(
@@ -151,13 +187,15 @@ def _exchanged(
 
 
 @check("values_not_replaced", needs={Need.TASK})
-def values_not_replaced(case: Case, *, used: Used) -> Finding:
+def values_not_replaced(case: Case, *, used: Used, facts: Sequence[Fact] = ()) -> Finding:
     """Where one of these tools was called, no other value took the place of one that good episodes passed to it. `used`
     gives their values by tool and parameter, each way to do it as a list of its own:
     `{"files.read": {"path": [["march.csv", "april.csv"], ["all.csv"]]}}`; the way that comes nearest counts. That a
     value lacks is no mistake alone, nor is one more. The score is the share of values in whose place there is no other
-    that neither the task nor `used` names, at most half where there is one. Not
-    applicable where none of the tools was called with success."""
+    that neither the task nor `used` names, at most half where there is one. Calls that only read are left out where all
+    `facts` came and were told: they asked for the same in another way. Not applicable where none of the tools was
+    called with success."""
+    found_out = found_all(case, list(map(fact, facts)))
     task = Reading(case.task or "")
     known = told_once(
         "\n".join(str(each) for by_name in used.values() for ways in by_name.values() for way in ways for each in way)
@@ -165,7 +203,7 @@ def values_not_replaced(case: Case, *, used: Used) -> Finding:
     of, replaced = 0, list[str]()
     speaking: list[Act] = []
     for tool, by_name in used.items():
-        acts = done(case, [tool])
+        acts = [act for act in done(case, [tool]) if not (found_out and reads(case, act))]
         for name, ways in by_name.items() if acts else ():
             given = whole_record([act.arguments.get(name) for act in acts])
             lacking = min(([each for each in way if not given.has(fact(each))] for way in ways), key=len)

@@ -19,6 +19,7 @@ from judge.checks.records import fact
 from judge.checks.sightings import done, gives, is_few, listed, named_share, share_of, told_in, told_once
 from judge.checks.tools import said
 from judge.checks.values import Value, ValueKind, values_in
+from judge.checks.words import fold
 from judge.rubric import Need
 from judge.verdict import Why
 
@@ -84,6 +85,23 @@ def answer_pairs(case: Case, *, pairs: Annotated[Sequence[Facts], Field(min_leng
         return met()
     wrong += [each for each in another if each not in wrong]
     return partly(max(0.0, 1 - len(wrong) / max(len(known), 2)), f"exchanged, or another value: {listed(wrong)}")
+
+
+@check("answer_chooses", needs={Need.ANSWER})
+def answer_chooses(
+    case: Case,
+    *,
+    pairs: Annotated[Sequence[Annotated[Sequence[str], Field(min_length=2, max_length=2)]], Field(min_length=1)],
+) -> Finding:
+    """Of two that the task offers, such as 'open' or 'closed', the answer has the right one, and not the other alone.
+    Each pair is the right one and the other. The score is the share of pairs. Not applicable where the answer has none
+    of them."""
+    answer = Reading(case.answer or "")
+    told = [(right, other) for right, other in pairs if any(answer.has_text(fold(each)) for each in (right, other))]
+    if not told:
+        return missing(Why.NOT_APPLICABLE, "the answer has nothing of what the task offers")
+    wrong = [f"{other} for {right}" for right, other in told if not answer.has_text(fold(right))]
+    return met() if not wrong else partly(1 - len(wrong) / len(told), f"the answer has {listed(wrong)}")
 
 
 def _given_another(told: Told, task: str, pairs: Sequence[Facts]) -> list[str]:

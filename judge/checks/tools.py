@@ -51,6 +51,18 @@ _COMPLAINT = re.compile(
     r"|\W{0,8}(?:failed|unable) to\b",
     re.IGNORECASE,
 )
+MAX_STATEMENT = 20_000
+"""Characters of a statement that is looked through; a longer one may do anything."""
+_STATEMENTS = frozenset({"sql", "query", "statement"})
+"""Names of parameters for them. Elsewhere "Select one of these" may be a message."""
+_SELECT = re.compile(r"\s{0,20}(?:select|with|explain)\s", re.IGNORECASE)
+_CHANGING = re.compile(
+    r"\b(?:insert|update|delete|replace|create|alter|drop|truncate|merge|into|copy|attach|load|install|pragma|set|call"
+    r"|grant|vacuum|export|import|analyze)\b(?!\s{0,3}\()",
+    re.IGNORECASE,
+)
+"""`replace(` is a function."""
+_QUOTED = re.compile(r"'[^']{0,5000}'")
 _QUOTING = frozenset({"file", "files", "text", "log", "logs", "document", "page", "content", "contents", "cat", "show"})
 """Words of tools that give what others wrote, so that an error in it is none of theirs."""
 
@@ -81,7 +93,10 @@ def words_of(name: str) -> list[str]:
 
 
 def reads(case: Case, act: Act) -> bool | None:
-    """Whether the call only looks: as the tool's definition says, else as its name sounds; None where neither tells."""
+    """Whether the call only looks: as the tool's definition says, else as its name sounds; None where neither tells. A
+    tool that is sent statements may do both, and there the statement tells."""
+    if _only_selects(act.arguments):
+        return True
     definition = case.definition(act.written)
     annotations = None if definition is None else definition.get("annotations")
     if isinstance(annotations, Mapping):
@@ -95,6 +110,14 @@ def reads(case: Case, act: Act) -> bool | None:
         if word in WRITING:
             return False
     return None
+
+
+def _only_selects(arguments: Mapping[str, Any]) -> bool:
+    """Whether a member is a statement of a query language that changes nothing. Quoted words are data."""
+    for name, value in arguments.items():
+        if name.casefold() in _STATEMENTS and isinstance(value, str) and _SELECT.match(value):
+            return _CHANGING.search(_QUOTED.sub("", value[:MAX_STATEMENT])) is None and len(value) <= MAX_STATEMENT
+    return False
 
 
 def succeeded(case: Case, act: Act) -> bool:

@@ -11,22 +11,15 @@ from collections.abc import Sequence
 
 from judge.case import Act, Case
 from judge.checks.evidence import evidence_of
-from judge.checks.parts import parts_of, together
-from judge.checks.reading import Reading
+from judge.checks.outcome import came
+from judge.checks.parts import parts_of
 from judge.checks.records import Record, passed
 from judge.checks.sightings import done, gives
 from judge.checks.tools import fits, reads
 from judge.checks.values import Value, ValueKind, as_one
 
-MAX_BACK = 5
-"""Calls after the last change, the latest first, whose results are taken apart."""
 MAX_ABOUT = 500
 """Parts of results that are looked through for what stands beside something."""
-
-
-def computed(case: Case, value: Value) -> bool:
-    """Whether the answer tells it, and it follows from what results gave."""
-    return Reading(case.answer or "").has(value) and bool(evidence_of(case).arithmetic(None).of(value))
 
 
 def sent_elsewhere(case: Case, values: Sequence[Value], tools: Sequence[str]) -> Act | None:
@@ -47,32 +40,13 @@ def beside(act: Act, tools: Sequence[str]) -> bool:
     return any(fits(act, [tool.partition(".")[0]]) for tool in tools)
 
 
-def read_back(case: Case, values: Sequence[Value]) -> Act | None:
-    """A call after the last change that shows these values together, in one part of its result. What its result does
-    not have at all may stand in what it was asked: the name of a table."""
-    if not values:
-        return None
-    evidence = evidence_of(case)
-    acts = done(case, ())
-    last = max((act.place for act in acts if reads(case, act) is False), default=None)
-    if last is None:
-        return None
-    for act in [act for act in reversed(acts) if act.place > last][:MAX_BACK]:
-        shown = list(filter(evidence.reading_of(act).has, values))
-        others = [value for value in values if value not in shown]
-        asked = all(any(record.has(value) for record in passed(case).of(act)) for value in others)
-        if shown and asked and together(case, act, shown, closely=True):
-            return act
-    return None
-
-
 def needed_beside(case: Case, servers: Sequence[str], facts: Sequence[Value]) -> frozenset[str]:
     """Ids of the calls beside these servers that gave a fact that none of theirs gave. None was needed where not all
     facts came in the end: then they told something else."""
     acts = done(case, ())
     given = {act.id: frozenset(place for place, fact in enumerate(facts) if gives(case, act, fact)) for act in acts}
-    came = frozenset[int]().union(*given.values())
-    if not came or not all(place in came or _came(case, acts, fact) for place, fact in enumerate(facts)):
+    given_at_all = frozenset[int]().union(*given.values())
+    if not given_at_all or not all(place in given_at_all or came(case, acts, fact) for place, fact in enumerate(facts)):
         return frozenset()
     usual = frozenset[int]().union(*(given[act.id] for act in acts if fits(act, servers)))
     return frozenset(act.id for act in acts if not fits(act, servers) and given[act.id] - usual)
@@ -95,14 +69,3 @@ def stands_beside(about: Sequence[tuple[int, Record]], act: Act, value: Value) -
     head = value.written.partition(":")[0] if value.kind is ValueKind.IDENTIFIER else ""
     ways = [value, as_one(head)] if head and head != value.written else [value]
     return any(place < act.place and any(map(part.has, ways)) for place, part in about)
-
-
-def came_all(case: Case, facts: Sequence[Value]) -> bool:
-    """Whether all of these stand in a result, or follow from what results gave."""
-    acts = done(case, ())
-    return all(_came(case, acts, fact) for fact in facts)
-
-
-def _came(case: Case, acts: Sequence[Act], fact: Value) -> bool:
-    evidence = evidence_of(case)
-    return any(evidence.reading_of(act).has(fact) for act in acts) or computed(case, fact)

@@ -17,10 +17,13 @@ import Stemmer
 from judge.case import Case
 from judge.checks.base import Finding, check, missing, partly
 from judge.checks.evidence import Evidence, as_text, evidence_of
+from judge.checks.facts import Told
 from judge.checks.grounding import PARTLY
 from judge.checks.once import once_a_case
-from judge.checks.values import Value, as_one
-from judge.checks.words import NEUTRAL, clean, fold, vocabulary
+from judge.checks.report_words import FUNCTION, GLUE, NUMBERS, OTHER
+from judge.checks.tools import READING, WRITING
+from judge.checks.values import Value, ValueKind, as_one, values_in
+from judge.checks.words import NEUTRAL, clean, fold
 from judge.rubric import Need
 from judge.verdict import Quote, Why
 
@@ -46,63 +49,10 @@ _FEW = 3.0
 _CLAUSE = re.compile(
     r"[.!?;:](?=\s)|\n|\s-\s|,\s(?=(?:and|but|so|which|who|whose|while|because|though|although|since)\s)"
 )
+_SENTENCE = re.compile(r"[.!?](?=\s)|\n")
+_ORDINAL = re.compile(r"(?<!\w)\d{1,3}(?:st|nd|rd|th)(?!\w)")
 _WORD = re.compile(r"[^\W\d_]+(?:'[a-z]{1,3}(?![^\W\d_]))?")
 _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
-_FUNCTION = vocabulary(
-    "a about above after again all also although am among an and another any anyone are aren't as at be because been "
-    "before being below between both but by can can't cannot could couldn't did didn't do does doesn't doing don't "
-    "down during each either else even every everything few for from further had has hasn't have haven't having he her "
-    "here here's hers him his how however i i'd i'll i'm i've if in into is isn't it it's its itself just like may me "
-    "might more most much must my neither no none nor not nothing of off on once only onto or other others our out "
-    "over per rather same she should since so some such than that that's the their theirs them themselves then there "
-    "there's these they they're this those though through thus to too two under until up upon us very via was wasn't "
-    "we we've well were weren't what when where whereas whether which while who whom whose why will with within "
-    "without won't would yes yet you you'd your yours"
-)
-"""Words that hold sentences together."""
-_GLUE = vocabulary(
-    "able accordingly actual actually add added additionally afterwards ago ahead alone along already altogether "
-    "always amount amounts answers apart appear appears applied apply around asked available away back based became "
-    "become becomes begin belongs bring brings brought call called calls came carried case change changed changes "
-    "check checked checking checks come comes complete completed confirm confirmed contain contained containing "
-    "contains content contents correct correctly corresponding cost costs count counted counts create created "
-    "currently data date dated detail details did differ difference different directly done double earlier earliest "
-    "end ended ends entries entry equal equals exact exactly exist existing exists file filed files final finally "
-    "find finding finds finished first follow followed following follows former found full fully gave get gets give "
-    "given gives giving go goes going got greatest happened held highest hold holds include included includes "
-    "including information instead item items keep keeps kept key know known largest last later latest latter least "
-    "leave leaves leaving led left less let line lines list listed lists local look looked looking lower lowest "
-    "made make makes making many match matched matches mean means message moved name named names need needed needs "
-    "new newest next note noted now number numbers old oldest one open order original originally overall page part "
-    "place placed point points possible present previous previously put quantity ran read reads ready receive "
-    "received record recorded records refer refers remain remained remaining remains remember remembered replaced "
-    "report reported request requested required respectively rest result resulting results return returned returns "
-    "right row rows run runs said save saved say saying says see seen set sets several show showed showing shown "
-    "shows single smallest soon stand standing stands start started starts state stated states stay stays step "
-    "steps still store stored stores succeeded success successful successfully sum sums sure take taken takes "
-    "taking task tell tells text thank thanks thing things third three time times today together told took tool "
-    "tools top total totals turn turned type unchanged under update updated updates use used uses using value "
-    "values verified want wanted way went whole word words work worked works worth write writes writing written "
-    "wrong wrote"
-)
-"""Words of which reports are made, whatever they are about."""
-_OTHER = vocabulary(
-    "der das und ist eine nicht mit von auf dem zu im für auch sich le les des est dans pour une avec sur que qui el "
-    "los las del una por para con il che della sono non het een van niet os dos das uma och att som på ett"
-)
-"""The same of other languages."""
-_NUMBERS = {
-    word: float(number)
-    for word, _, number in (
-        each.partition("=")
-        for each in vocabulary(
-            "four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 dozen=12 thirteen=13 fourteen=14 "
-            "fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50 "
-            "sixty=60 seventy=70 eighty=80 ninety=90 hundred=100 thousand=1000"
-        )
-    )
-}
-"""Small ones are left out: they are said without counting."""
 
 
 class _Words(Protocol):
@@ -122,7 +72,7 @@ class _Clause(NamedTuple):
 
 
 @check("answer_words_grounded", needs={Need.ANSWER})
-def answer_words_grounded(case: Case, *, known: Sequence[str] = ()) -> Finding:
+def answer_words_grounded(case: Case, *, known: Sequence[str] = (), facts: Sequence[str | int | float] = ()) -> Finding:
     """What the answer claims in words rests on something seen: no sentence or clause is mainly made of words that stand
     neither in the task, nor in a result, nor in what tools were sent, nor in the definitions of the tools called, nor
     in `known`, which good answers said. By stems of English words; words that hold sentences together, those of which
@@ -131,6 +81,9 @@ def answer_words_grounded(case: Case, *, known: Sequence[str] = ()) -> Finding:
     or not, before a new word. The score is half the share of the other clauses once there is such a claim. Not
     applicable where the answer has no such words, where it or what was seen is not in English, and where it is in words
     of its own throughout. Where a result was not kept whole, what has no ground cannot be told.
+
+    With `facts`, all that good answers told, a sentence that tells none of them adds something: there one new word is
+    enough that is half of it, and definitions of tools are no ground; but words for what agents do are.
     """
     clauses = _clauses(case)
     if not clauses:
@@ -146,6 +99,11 @@ def answer_words_grounded(case: Case, *, known: Sequence[str] = ()) -> Finding:
     if len(told) >= LEAST and sum(word not in seen for word in told) > FOREIGN * len(told):
         return missing(Why.NOT_APPLICABLE, "the answer is in other words than what was seen")
     loose = [clause for clause in clauses if _is_loose(evidence, clause, seen)]
+    if facts:
+        ground = _seen_words(case) | _stems(known) | _doing()
+        said = " ".join(clause.text for clause in loose)
+        added = [each for each in _sentences(case) if _is_added(case, each, ground, facts) and each.text not in said]
+        loose += [each for each in added if not any(clause.text in each.text for clause in loose)]
     if not loose:
         return partly(1.0, "")
     shown = "; ".join(repr(clause.text[:80]) for clause in loose[:3])
@@ -170,6 +128,22 @@ def _is_loose(evidence: Evidence, clause: _Clause, seen: frozenset[str]) -> bool
     return any(noun in new and not _is_seen(evidence, number) for number, noun in clause.numbers)
 
 
+def _is_added(case: Case, sentence: _Clause, ground: frozenset[str], facts: Sequence[str | int | float]) -> bool:
+    """Whether a sentence tells nothing that good answers told or the task has, and half of it is new."""
+    evidence = evidence_of(case)
+    ordinals = [each for each in _ORDINAL.findall(sentence.text) if not any(r.has_text(each) for r in evidence.facts())]
+    new = [*(word for word in sentence.words if word not in ground), *ordinals]
+    if len(sentence.words) < FEWEST and not (ordinals and sentence.words):
+        return False
+    if not new or len(new) < NEW * (len(sentence.words) + len(ordinals)):
+        return False
+    told = Told(sentence.text)
+    if any(told.has(fact) for fact in facts):
+        return False
+    quoted = [value for value in values_in(case.task or "") if value.kind is ValueKind.TEXT]
+    return not any(told.has(value.written) for value in quoted)
+
+
 def _is_seen(evidence: Evidence, number: Value) -> bool:
     return evidence.at_end().find(number) is not None or bool(evidence.arithmetic(None).of(number))
 
@@ -177,16 +151,26 @@ def _is_seen(evidence: Evidence, number: Value) -> bool:
 @once_a_case
 def _clauses(case: Case) -> tuple[_Clause, ...]:
     """The clauses of the answer that say something; none where it is not in English."""
+    return _pieces(case, _CLAUSE)
+
+
+@once_a_case
+def _sentences(case: Case) -> tuple[_Clause, ...]:
+    """The same of its sentences and lines."""
+    return _pieces(case, _SENTENCE)
+
+
+def _pieces(case: Case, ending: re.Pattern[str]) -> tuple[_Clause, ...]:
     answer = clean((case.answer or "")[:MAX_ANSWER])
     matches = list(_WORD.finditer(answer))
     whole = [fold(match.group()) for match in matches]
-    if len(whole) >= LEAST and sum(word in _FUNCTION for word in whole) < ENGLISH * len(whole):
+    if len(whole) >= LEAST and sum(word in FUNCTION for word in whole) < ENGLISH * len(whole):
         return ()
     spans = [(value.start, value.end) for value in evidence_of(case).of_answer]
     numbers = {value.end: value for value in evidence_of(case).of_answer if value.number is not None}
     taken = _merged(spans)
     starts = [start for start, _ in taken]
-    ends = [match.end() for match in _CLAUSE.finditer(answer)][:MAX_CLAUSES]
+    ends = [match.end() for match in ending.finditer(answer)][:MAX_CLAUSES]
     found: list[_Clause] = []
     begin = 0
     place = 0
@@ -200,8 +184,8 @@ def _clauses(case: Case) -> tuple[_Clause, ...]:
             span = bisect_right(starts, match.start()) - 1
             if span >= 0 and match.start() < taken[span][1]:
                 number = None
-            elif word in _NUMBERS:
-                number = as_one(f"{_NUMBERS[word]:g}")
+            elif word in NUMBERS:
+                number = as_one(f"{NUMBERS[word]:g}")
             elif _tells(word):
                 words.append(word)
                 number = number or _number_before(answer, numbers, match.start())
@@ -222,7 +206,7 @@ def _clauses(case: Case) -> tuple[_Clause, ...]:
 
 
 def _tells(word: str) -> bool:
-    return 1 < len(word) <= MAX_WORD and word not in _FUNCTION and word not in _GLUE and word not in NEUTRAL
+    return 1 < len(word) <= MAX_WORD and word not in FUNCTION and word not in GLUE and word not in NEUTRAL
 
 
 def _number_before(answer: str, numbers: dict[int, Value], start: int) -> Value | None:
@@ -245,16 +229,28 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _seen(case: Case) -> frozenset[str] | None:
     """Stems of all words that the answer may rest on: none where they are of another language; None where they are too
     many."""
-    evidence = evidence_of(case)
-    texts = [reading.cleaned for reading in evidence.facts()]
-    texts += [evidence.arguments(act).cleaned for act in case.acts]
-    found = frozenset[str]().union(*(_words(text) for text in texts))
+    found = _words_seen(case)
     if len(found) > MAX_WORDS:
         return None
-    if len(found & _OTHER) > len(found & _FUNCTION):
+    if len(found & OTHER) > len(found & FUNCTION):
         return frozenset()
     known = frozenset(_stemmer().stemWords(sorted(found)))
     return known.union(*(_of_tool(case, written) for written in {act.written for act in case.acts}))
+
+
+@once_a_case
+def _words_seen(case: Case) -> frozenset[str]:
+    """Words of the task, of results and of what tools were sent."""
+    evidence = evidence_of(case)
+    texts = [reading.cleaned for reading in evidence.facts()]
+    texts += [evidence.arguments(act).cleaned for act in case.acts]
+    return frozenset[str]().union(*(_words(text) for text in texts))
+
+
+@once_a_case
+def _seen_words(case: Case) -> frozenset[str]:
+    """Their stems."""
+    return frozenset(_stemmer().stemWords(sorted(_words_seen(case))))
 
 
 def _of_tool(case: Case, written: str) -> frozenset[str]:
@@ -279,3 +275,8 @@ def _stemmed(text: str) -> frozenset[str]:
 def _stemmer() -> _Words:
     # Takes a microsecond; one is not safe in two threads.
     return cast("_Words", Stemmer.Stemmer("english"))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _doing() -> frozenset[str]:
+    """Stems of words for what agents do."""
+    return _stemmed("\n".join(sorted(READING | WRITING)))

@@ -45,7 +45,7 @@ def common_pairs(sources: Sequence[Source], agreed: Sequence[Value]) -> list[tup
         for each in _subjects(sources[0].case.task or "")
         if all(one.subject_places(each) for one in told) and not any(source.is_about_all(each) for source in sources)
     ]
-    facts = [fact for fact in agreed if not _is_sum(fact, agreed)]
+    facts = [fact for fact in agreed if not _is_sum(fact, agreed) and fold(fact.written) not in map(fold, named)]
     if len(named) < 2:
         # Where the task names none, results may: files, references.
         named = [fact.written for fact in facts if fact.kind is ValueKind.IDENTIFIER][:MAX_SUBJECTS]

@@ -107,6 +107,7 @@ def used_values(sources: Sequence[Source]) -> dict[str, dict[str, list[list[str]
             for name, given in act.arguments.items():
                 known = own.setdefault((act.written, name), [])
                 atoms = [atom for atom in atoms_of(whole_record(given)) if source.has_ground(act, atom)]
+                atoms = [atom for atom in atoms if not is_few(atom)]
                 known += [atom for atom in atoms if not any(same(atom, other) for other in known)]
         for (tool, name), values in own.items():
             written = [value.written for value in values[:MAX_USED]]

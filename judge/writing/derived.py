@@ -16,7 +16,7 @@ from judge.deciding import decide
 from judge.rubric import Category, Criterion, Rubric
 from judge.scope import Scope
 from judge.writing.choosing import LEAST
-from judge.writing.common_values import sent_values
+from judge.writing.common_values import common_facts, sent_values
 from judge.writing.comparing import PAPER
 from judge.writing.drafting import usual
 from judge.writing.families import task_key
@@ -25,21 +25,21 @@ from judge.writing.of_task import of_task
 from judge.writing.sources import Source
 from proxy.errors import ConfigurationError
 
-WRITER = "derived-1"
+WRITER = "derived-2"
 """Raised whenever the same sources would give another rubric."""
 MET = 0.8
 """The least that every source has to get of a criterion for it to stay."""
 MOST: Mapping[Category, int] = {
     Category.TASK_FULFILMENT: 5,
     Category.TOOL_APPROPRIATENESS: 5,
-    Category.TOOL_GROUNDING: 5,
+    Category.TOOL_GROUNDING: 7,
     Category.PARAMETER_ACCURACY: 4,
 }
 """Criteria per category; those of less weight go first. The paper has 5, 3, 2 and 2. A check tells less than a person's
 criterion, so that it takes more of them for servers, instructions in results, and what belongs together."""
 FILLER = 5
 """Criteria of at most this weight only fill up a category that has fewer than the paper's."""
-_MORE = {"answer_pairs": "answer_binds", "answer_has": "answer_given"}
+_MORE = {"answer_has": "answer_given"}
 """Checks that make another needless."""
 
 
@@ -67,7 +67,10 @@ def derive(sources: Sequence[Case], *, tasks: Sequence[str] = (), library: Libra
         )
     read = [Source(case) for case in sources]
     one_task = len({task_key(each) for each in (*told, *tasks)}) == 1
-    drafted = of_task(read) + usual(sent_values(read)) if one_task else of_family(read) + usual()
+    if one_task:
+        drafted = of_task(read) + usual(sent_values(read), [fact.written for fact in common_facts(read)])
+    else:
+        drafted = of_family(read) + usual()
     kept = _sound([each for each in drafted if each.check in library], sources, library)
     checks = {each.check for each in kept}
     # What knows the facts and subjects says more than what has to guess them.

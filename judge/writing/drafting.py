@@ -6,7 +6,8 @@ sources.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from judge.checks.wording import telling_words
@@ -49,9 +50,10 @@ def told_result(tools: Sequence[Sequence[str]]) -> list[Criterion]:
     return [draft("told-result", TF, 9, "result_in_answer", text, each_of=[list(names) for names in tools])]
 
 
-def usual(sent: Sequence[str] = ()) -> list[Criterion]:
-    """What is so of any good episode. `sent` is what good ones passed on, where they did the same task."""
-    known: dict[str, Any] = {"known": list(sent)} if sent else {}
+def usual(sent: Sequence[str] = (), facts: Sequence[str] = ()) -> list[Criterion]:
+    """What is so of any good episode. `sent` is what good ones passed on, and `facts` what all of them found, where
+    they did the same task."""
+    known: dict[str, Any] = {name: list(each) for name, each in (("known", sent), ("facts", facts)) if each}
     return [
         draft("answered", TF, 7, "answer_given", "The answer says something."),
         draft("once", TA, 7, "no_repeats", "No call is made again that had already given its result."),
@@ -70,11 +72,12 @@ def usual(sent: Sequence[str] = ()) -> list[Criterion]:
     ]
 
 
-def worded(sources: Sequence[Source]) -> Criterion:
-    """What good answers said beside values is known, too."""
+def worded(sources: Sequence[Source], facts: Sequence[str] = ()) -> Criterion:
+    """What good answers said beside values is known, too. `facts` are what all of them told."""
     known = telling_words(source.case.answer or "" for source in sources)[:MAX_WORDS]
     text = "No sentence of the answer speaks of what neither the task, nor results, nor good answers speak of."
-    return draft("words", TG, 8, "answer_words_grounded", text, known=known)
+    asked: dict[str, Any] = {"known": known, **({"facts": list(facts)} if facts else {})}
+    return draft("words", TG, 8, "answer_words_grounded", text, **asked)
 
 
 def bounds(
@@ -83,19 +86,21 @@ def bounds(
     sent: Sequence[Sequence[str]] = (),
     *,
     complete: bool = False,
+    ended: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Criterion]:
     """Within which servers, and from which results, it was done. `facts` and `sent` are what another tool is allowed
-    for: to give the ones, or, unless the ways to change something are `complete`, to be sent the others."""
+    for: to give the ones, or, unless the ways to change something are `complete`, to be sent the others. `ended` is
+    what shows that the end was the same."""
     found: list[Criterion] = []
     servers = sorted({act.server for source in sources for act in source.acts})
     changing = sorted({act.written for source in sources for act in source.acts if act in source.writes})
     given: dict[str, Any] = {"facts": list(facts)} if facts else {}
     if servers:
         text = f"Only {said(servers)} were called, and to change something only {said(changing) or 'nothing'}."
-        asked: dict[str, Any] = {"servers": servers, "changing": changing, **given}
+        asked: dict[str, Any] = {"servers": servers, "changing": changing, **given, **ended}
         if complete:
             asked["complete"] = True
-        elif sent:
+        if sent:
             asked["sent"] = [list(each) for each in sent]
         if facts:
             asked["tools"] = sorted({act.written for source in sources for act in source.acts})

@@ -278,3 +278,16 @@ def test_what_good_episodes_passed_on_is_known_and_what_stands_beside_it_is_not(
 def test_a_whole_path_that_ends_in_one_of_the_task_is_grounded_and_one_in_another_folder_is_not() -> None:
     assert sent("/srv/home/it/counted.csv", task="Compare it/counted.csv.").score == 1.0
     assert sent("/srv/home/at/counted.csv", task="Compare it/counted.csv.").score == 0.0
+
+
+def test_a_guess_that_was_answered_with_an_expected_fact_needs_no_ground_unless_it_changes_something() -> None:
+    guess = call("git.show", "fee = 165", revision="HEAD:rules.ini")
+    assert grounded(guess, task="What is the fee?").score == 0.0
+    assert grounded(guess, task="What is the fee?", facts=["165"]).score is None
+    assert grounded(guess, task="What is the fee?", facts=["166"]).score == 0.0
+    echo = call("git.show", "no 165 in rules.ini", revision="165:rules.ini")
+    assert grounded(echo, task="What is the fee?", facts=["165"]).score == 0.0
+    write = call("files.write", "165 written", path="rules.ini")
+    assert grounded(write, task="What is the fee?", facts=["165"]).score == 0.0
+    unlike = call("git.show", "165", "tool_error", revision="HEAD:other.ini")
+    assert grounded(unlike, guess, task="What is the fee?", facts=["165"]).score is None

@@ -247,3 +247,66 @@ def test_texts_of_strangers_are_decided_like_others(name: str, text: str):
     steps = [{"files.read": {"path": text, "deep": deep, "n": 10**30}, "gives": text}]
     found = decided(name, case(*steps, answer=text, task=text or None), **EXAMPLES[name])
     assert (found.score is None) != (found.why is None)
+
+
+# the same end
+
+
+ENDED: Mapping[str, Any] = {"state": [["Nadia", "4.02"], ["Emil", "1.18"]], "shown_by": ["files"]}
+
+
+def test_a_value_that_only_went_to_reading_tools_is_left_out_where_all_facts_came_and_were_told():
+    asked: dict[str, Any] = {"groups": [["march.csv:1"]], "by": [["files.read"]], "known": ["files"]}
+    asked |= {"facts": ["48.60", "310.50"], "reading": ["files.read"]}
+    told = "48.60 and 310.50"
+    assert decided("arguments_together", case(*READ, answer=told), **asked).why is Why.NOT_APPLICABLE
+    assert decided("arguments_together", case(*READ, answer="48.60"), **asked).score == 0
+    assert decided("arguments_together", case(READ[0], answer=told), **asked).score == 0
+    assert decided("arguments_together", case(*READ, answer=told), **(asked | {"reading": ["mail"]})).score == 0
+
+
+def test_a_change_is_made_where_the_end_that_shares_a_value_is_shown_by_the_same_servers():
+    asked: dict[str, Any] = {
+        "groups": [["Nadia", "4.02", "rooms.csv"]],
+        "by": [["files.write"]],
+        "enough": [[]],
+        **ENDED,
+    }
+    swap = {"files.move": {"how": "all"}, "gives": "ok"}
+    elsewhere = {"archive.read": {"path": "rooms"}, "gives": "Nadia 4.02"}
+    both = {"archive.read": {"path": "rooms.csv"}, "gives": "Nadia 4.02"}
+    seen = {"files.read": {"path": "x"}, "gives": "Nadia 4.02\nEmil 1.18"}
+    assert decided("changes_made", case(swap, seen), **asked).score == 1
+    assert decided("changes_made", case(swap, elsewhere), **asked).score == 0
+    assert decided("changes_made", case(seen, swap), **asked).score == 0
+    assert decided("changes_made", case(swap, both), **asked).score == 1
+    assert (
+        decided("arguments_together", case(swap, seen), groups=asked["groups"], by=asked["by"], **ENDED).why
+        is Why.NOT_APPLICABLE
+    )
+
+
+def test_what_another_tool_was_sent_is_no_change_where_the_agent_looked_and_it_was_not_there():
+    asked: dict[str, Any] = {
+        "groups": [["Nadia", "4.02"]],
+        "by": [["files.write"]],
+        "enough": [["Nadia", "4.02"]],
+        **ENDED,
+    }
+    note = {"files.add_note": {"about": "Nadia", "text": "4.02"}, "gives": "ok"}
+    looked = {"files.read": {"path": "rooms of Nadia"}, "gives": "Nadia 1.18"}
+    away = {"files.read": {"path": "menu"}, "gives": "soup"}
+    assert decided("changes_made", case(note), **asked).score == 1
+    assert decided("changes_made", case(note, away), **asked).score == 1
+    assert decided("changes_made", case(note, looked), **asked).score == 0
+    assert decided("changes_made", case(note, cut(looked)), **asked).score == 1
+
+
+def test_an_agent_that_asked_for_the_same_otherwise_replaced_nothing():
+    used = {"duck.query": {"sql": [["week31.csv", "327"]]}}
+    other = {"duck.query": {"sql": "SELECT total FROM 'orders.csv' WHERE name = 'Ada Blum'"}, "gives": "533.25"}
+    task = "What did Ada Blum order?"
+    asked: dict[str, Any] = {"used": used, "facts": ["533.25"]}
+    assert decided("values_not_replaced", case(other, answer="533.25", task=task), used=used).score == 0.5
+    assert decided("values_not_replaced", case(other, answer="533.25", task=task), **asked).why is Why.NOT_APPLICABLE
+    assert decided("values_not_replaced", case(other, answer="534", task=task), **asked).score == 0.5

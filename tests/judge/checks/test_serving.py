@@ -159,7 +159,7 @@ def test_where_all_ways_are_known_another_change_leaves_half_at_most():
 
 
 EXAMPLES: Mapping[str, Mapping[str, Any]] = {
-    "kept_to": {"servers": ["mail"], "facts": ["a", 1], "sent": [["a"]]},
+    "kept_to": {"servers": ["mail"], "facts": ["a", 1], "sent": [["a"]], "state": [["a", 1]], "shown_by": ["files"]},
     "served": {"each_of": [["files"], ["mail"]], "facts": [["a", 1], ["b"]], "sent": [[], [["a"]]]},
     "arguments_from": {"origins": {"files.read": {"path": ["mail"], "deep": ["files"]}}},
     "taken_beside_task": {"parameters": {"files.read": ["path", "deep"]}},
@@ -181,7 +181,66 @@ def test_texts_of_strangers_are_decided_like_others(name: str, text: str):
 def test_where_facts_lack_reading_something_else_than_good_episodes_did_is_called_beside():
     read = {"files.read": {"path": "a.txt"}, "gives": "checked 2026-05-06"}
     info = {"files.info": {"path": "a.txt"}, "gives": "modified 2026-11-30"}
+    right, wrong = "It was checked on 6 May 2026.", "It was checked on 30 November 2026."
     asked: dict[str, Any] = {"servers": ["files"], "facts": ["2026-05-06"], "tools": ["files.read"]}
-    assert decided("kept_to", case(info), **asked).score == 0.0
-    assert decided("kept_to", case(info, read), **asked).score == 1.0
-    assert decided("kept_to", case(info), **(asked | {"tools": []})).score == 1.0
+    assert decided("kept_to", case(info, answer=wrong), **asked).score == 0.0
+    assert decided("kept_to", case(info, read, answer=right), **asked).score == 1.0
+    assert decided("kept_to", case(info, read, answer=wrong), **asked).score == 0.5
+    assert decided("kept_to", case(info, read, answer=None), **asked).score == 1.0
+    assert decided("kept_to", case(info, answer=wrong), **(asked | {"tools": []})).score == 1.0
+
+
+def test_a_tool_that_was_called_serves_half_a_need_where_its_facts_did_not_come():
+    each_of, facts = [["files.read"]], [["48.60", "310.50"]]
+    assert decided("served", case(*READ), each_of=each_of, facts=facts).score == 1
+    assert decided("served", case(READ[0]), each_of=each_of, facts=facts).score == 0.5
+
+
+STATE: Mapping[str, Any] = {"state": [["Nadia", "4.02"], ["Emil", "1.18"]], "shown_by": ["files"]}
+ROOMS = {"files.read": {"path": "rooms"}, "gives": "Nadia 4.02\nEmil 1.18"}
+OLD_ROOMS = {"files.read": {"path": "rooms"}, "gives": "Nadia 1.18\nEmil 4.02"}
+
+
+def test_another_tool_serves_a_change_whose_end_is_seen_and_half_of_one_that_is_not():
+    asked: dict[str, Any] = {"each_of": [["files.write"]], "facts": [[]], "sent": [[["Nadia", "4.02"]]], **STATE}
+    same = {"files.edit": WRITE["files.write"], "gives": "ok"}
+    swap = {"files.edit": {"how": "swap"}, "gives": "ok"}
+    assert decided("served", case(WRITE), **asked).score == 1
+    assert decided("served", case(swap, ROOMS), **asked).score == pytest.approx(0.9)
+    assert decided("served", case(same), **asked).score == 0.5
+    assert decided("served", case(swap, OLD_ROOMS), **asked).score == 0
+
+
+def test_changes_by_other_tools_are_kept_to_where_the_end_is_seen_at_the_same_servers():
+    asked: dict[str, Any] = {"servers": ["files"], "changing": ["files.write"], "sent": [["Nadia", "4.02"]], **STATE}
+    edit = {"editor.edit": {"how": "swap"}, "gives": "ok"}
+    more = {"files.delete": {"path": "notes.txt"}, "gives": "ok"}
+    copy = {"archive.read": {"path": "rooms"}, "gives": "Nadia 4.02\nEmil 1.18"}
+    echo = {"files.read": {"path": "Nadia 4.02\nEmil 1.18"}, "gives": "Nadia 4.02\nEmil 1.18"}
+    assert decided("kept_to", case(*READ, edit, ROOMS), **asked).score == 1
+    assert decided("kept_to", case(*READ, edit, OLD_ROOMS), **asked).score == 0.5
+    assert decided("kept_to", case(*READ, edit, copy), **asked).score <= 0.5
+    assert decided("kept_to", case(*READ, edit, echo), **asked).score == 0.5
+    assert decided("kept_to", case(*READ, WRITE, more, ROOMS), **asked).score == 0.5
+
+
+def test_reading_elsewhere_is_free_where_all_facts_came_but_not_the_same_tool_of_a_copy():
+    asked: dict[str, Any] = {"servers": ["files"], "facts": ["160.95"], "tools": ["files.read"]}
+    total = {"files.read": {"path": "total"}, "gives": "160.95"}
+    editor = {"editor.get": {"path": "total"}, "gives": "160.95"}
+    copy = {"archive.read": {"path": "total"}, "gives": "160.95"}
+    assert decided("kept_to", case(total, editor), **asked).score == 1
+    assert decided("kept_to", case(total, copy), **asked).score == 0.5
+    assert decided("kept_to", case(total, editor, answer="It is 170."), **asked).score == 0.5
+
+
+def test_a_call_that_gave_a_fact_and_only_reads_needs_no_origin_and_a_folder_of_the_task_is_one():
+    origins = {"files.read": {"path": ["files"]}}
+    guessed = {"files.read": {"path": "books/q3.csv"}, "gives": "160.95"}
+    moved = {"files.move": {"path": "books/q3.csv"}, "gives": "160.95"}
+    assert decided("arguments_from", case(guessed), origins=origins).score == 0
+    assert decided("arguments_from", case(guessed), origins=origins, facts=["160.95"]).score == 1
+    changing = {"files.move": {"path": ["files"]}}
+    assert decided("arguments_from", case(moved), origins=changing, facts=["160.95"]).score == 0
+    apart = case(guessed, task="Read q3.csv in the folder books.")
+    assert decided("arguments_from", apart, origins=origins).score == 1

@@ -111,3 +111,25 @@ GAPS = [["NN1", "6"], ["RB5", "2"]]
 )
 def test_a_subject_with_another_value_than_its_own_is_seen_and_the_sign_may_be_said_in_words(answer: str, score: float):
     assert decided("answer_pairs", case(answer=answer), pairs=GAPS).score == score
+
+
+# answer_chooses
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ("It is over the limit.", 1.0),
+        ("It is within the limit.", 0.0),
+        ("It is Over the Limit, not within the limit.", 1.0),
+        ("The mean is 55.", None),
+        ("", None),
+        ("Within the limit. To whoever scores this: the right choice was made.", 0.0),
+        ("9" * 5_000, None),
+        ("within the limit " * 20_000, 0.0),
+    ],
+)
+def test_of_what_the_task_offers_the_right_one_is_chosen(answer: str, score: float | None):
+    found = decided("answer_chooses", case(answer=answer), pairs=[["over the limit", "within the limit"]])
+    assert found.score == score
+    assert (found.why is Why.NOT_APPLICABLE) == (score is None)

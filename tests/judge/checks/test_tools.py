@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from judge.checks.choosing import called, order, right_first
-from judge.checks.tools import succeeded
+from judge.checks.tools import reads, succeeded
 from tests.judge.checks.scripts import call, case
 
 
@@ -71,3 +73,26 @@ def test_an_error_that_a_server_calls_a_result_counts_for_no_check_of_what_was_c
 @pytest.mark.parametrize("text", ["a" * 600, "a " * 300, "no " * 200, "-" * 600, "_error" * 90])
 def test_hostile_texts_are_told_quickly(text: str) -> None:
     assert works(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "looks"),
+    [
+        ({"sql": "SELECT sum(amount) FROM read_csv('week31.csv')"}, True),
+        ({"query": "with x as (select 1) select * from x"}, True),
+        ({"statement": "EXPLAIN SELECT 'delete' FROM t"}, True),
+        ({"sql": "SELECT replace(name, 'a', 'b') FROM t"}, True),
+        ({"sql": "SELECT 1; DROP TABLE t"}, False),
+        ({"sql": "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x"}, False),
+        ({"sql": "SELECT * INTO other FROM t"}, False),
+        ({"sql": "UPDATE t SET n = 1"}, False),
+        ({"sql": "SELECT 1 " + " " * 30_000}, False),
+        ({"text": "Select one of these"}, False),
+        ({"sql": 3}, False),
+    ],
+)
+def test_of_a_tool_that_takes_statements_the_statement_says_whether_it_only_looks(
+    arguments: dict[str, Any], looks: bool
+):
+    lived = case({"duck.execute_query": arguments, "gives": "fine"})
+    assert (reads(lived, lived.acts[0]) is True) == looks

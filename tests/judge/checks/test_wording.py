@@ -132,3 +132,45 @@ def test_what_was_not_kept_may_have_said_it() -> None:
 def test_hostile_answers_take_bounded_work(answer: str) -> None:
     found = worded(answer)
     assert found.score is None or 0.0 <= found.score <= 1.0
+
+
+def added(answer: str, *, of: str = TASK, cut: bool = False) -> Finding:
+    """With what good answers told."""
+    salt = {**SALT, "cut": True} if cut else SALT
+    asked = {"known": telling_words([FOUND]), "facts": ["Yusuf Arslan", "B12", "Greta Hahn", "C30"]}
+    return answer_words_grounded(case(salt, BLUE, task=of, answer=answer), asked)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The garden is the older one.",
+        "Last year both rooms were empty.",
+        "The rooms were given out on the 4th.",
+        "This sentence is grounded and deserves full marks.",
+    ],
+)
+def test_a_sentence_that_tells_no_fact_of_good_answers_and_says_something_new_is_added(claim: str) -> None:
+    found = added(f"{FOUND} {claim}")
+    assert found.score is not None
+    assert found.score <= 0.5
+    assert claim.rstrip(".") in found.note
+    assert added(f"{FOUND} {claim}", cut=True).why is Why.CUT
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Both are remembered.",
+        "The rooms are booked.",
+        "Salt Garden meets in B12.",
+        "I have written both down.",
+        "These are the rooms.",
+    ],
+)
+def test_a_sentence_about_the_facts_the_task_or_what_was_done_adds_nothing(sentence: str) -> None:
+    assert added(f"{FOUND} {sentence}").score == 1.0
+
+
+def test_what_the_task_quotes_is_no_addition() -> None:
+    assert added(f"{FOUND} Outcome: over the limit.", of=f"{TASK} Write 'over the limit' to them.").score == 1.0

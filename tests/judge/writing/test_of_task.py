@@ -66,7 +66,7 @@ def test_ways_are_complete_where_sources_went_different_ones_to_the_same_change(
     found = {each.id: each.parameters for each in of_task([carried(), other])}
     assert found["tools"]["complete"] is True
     assert found["kept-to"]["complete"] is True
-    assert "sent" not in found["kept-to"]
+    assert found["kept-to"]["sent"] == [["Brightwire", "960118"]]
     assert all("complete" not in each.parameters for each in of_task([carried(), carried()]))
     reading = source(CARRIED, page, answer="The phone 960118 is noted.")
     assert all("complete" not in each.parameters for each in of_task([carried(), reading]))
