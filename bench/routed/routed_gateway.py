@@ -19,12 +19,13 @@ import psutil
 
 from bench.lean import LeanClient
 from bench.measure import ROOT, Program
-from bench.targets.gateway import listings, stand_ins, start_gateway
+from bench.targets.gateway import listings, stand_ins, start_configured, start_gateway
 
 EMBEDDINGS = ROOT / "bench" / "out" / "embeddings.sqlite"
 READY_S = 1_200.0
 """Also for a machine that has to embed everything first."""
 POLL_S = 0.05
+ENVIRON = {"TOOLATLAS_ROUTER": "fused"}
 _TOOL = re.compile(r"^(\w+\.\w+)\(", re.MULTILINE)
 _SERVERS = re.compile(r"^Servers that fit best: (.+)$", re.MULTILINE)
 _DEGRADED = re.compile(r"^The router is (.+); this ranking is ", re.MULTILINE)
@@ -66,10 +67,19 @@ def routed_gateway(
         with closing(sqlite3.connect(EMBEDDINGS)) as ours, closing(sqlite3.connect(target)) as its:
             ours.backup(its)
     servers = {**stand_ins(catalog), **(further or {})}
-    environ = {"TOOLATLAS_ROUTER": "fused"}
-    with start_gateway(folder / "gateway", servers, listings(catalog), environ=environ) as program:
+    with start_gateway(folder / "gateway", servers, listings(catalog), environ=ENVIRON) as program:
         program.wait()
         wait_until_ready(program)
+        yield program
+
+
+@contextmanager
+def restarted_gateway(folder: Path) -> Iterator[Program]:
+    """That of `routed_gateway`, which has ended, with all it had kept; it listens, and its router is ready."""
+    own = folder / "gateway"
+    environ = {**ENVIRON, "TOOLATLAS_CACHE_DIR": str(own / "cache")}
+    with start_configured(own / "mcp.json", own, environ) as program:
+        wait_until_ready(program.wait())
         yield program
 
 

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,7 @@ def serve(load: Callable[[], Encoder], cache: Path, parent: int, load_second: Ca
     embeddings.
     """
     _end_with(parent)
-    os.nice(NICENESS)
+    _give_way()
     # What libraries print must not come between messages.
     voice = Voice(os.dup(1))
     os.dup2(2, 1)
@@ -293,6 +294,15 @@ def _read(inbox: Inbox) -> None:
             inbox.put(message)
     # In the middle of whatever it does: nobody is there to hear of it.
     os._exit(0)
+
+
+def _give_way() -> None:
+    """To all else that wants to compute."""
+    os.nice(NICENESS)
+    # Where Linux shares processor time among sessions first, that counts within a session only, of which this process
+    # has one to itself: sched(7), "The autogroup feature".
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(NICENESS))
 
 
 def _end_with(parent: int) -> None:

@@ -67,9 +67,19 @@ async def test_it_is_niced_runs_apart_and_sees_none_of_the_gateways_secrets(
         serving.process.offer(routed.catalog())
         await until(lambda: serving.process.health.ready)
         assert seen.nice() == min(psutil.Process().nice() + 10, 19)
+        session = _autogroup(seen.pid)
+        assert session is None or session.endswith(" nice 10\n")
         assert os.getpgid(seen.pid) == seen.pid
         assert "GITHUB_TOKEN" not in seen.environ()
         assert seen.environ()["OMP_NUM_THREADS"] == "1"
+
+
+def _autogroup(pid: int) -> str | None:
+    """None where the machine does not share processor time among sessions first."""
+    try:
+        return Path(f"/proc/{pid}/autogroup").read_text()
+    except OSError:
+        return None
 
 
 async def test_what_cannot_be_answered_is_known_at_once(cache: Path) -> None:
