@@ -14,13 +14,15 @@ from datetime import UTC, datetime, timedelta
 from proxy.router.serving import in_canary
 from proxy.store.database import Database
 from proxy.store.registry import Entry, State
-from trainer.promotion.canary import Outcome, Task, ended_tasks, first_answer
+from trainer.promotion.canary import Outcome, Task, Tasks, first_answer
 from trainer.promotion.gates import Gate, Result
 from trainer.promotion.sequential import Bet, SequentialSettings
 from trainer.promotion.settings import PromotionSettings
 
 
-async def active_gates(database: Database, entry: Entry, settings: PromotionSettings) -> tuple[Gate, ...]:
+async def active_gates(
+    database: Database, entry: Entry, settings: PromotionSettings, tasks_of: Tasks
+) -> tuple[Gate, ...]:
     """One for each outcome; none of them holds anything."""
     canary = next((change for change in reversed(entry.history) if change.state is State.CANARY), None)
     if canary is None or datetime.now(UTC) > entry.since + timedelta(days=settings.watched_days):
@@ -28,7 +30,7 @@ async def active_gates(database: Database, entry: Entry, settings: PromotionSett
     began = await first_answer(database, entry.adapter.hash, canary.at)
     if began is None:
         return (Gate("active", Result.PASSED, "it has answered nothing yet"),)
-    tasks = await ended_tasks(database, began)
+    tasks = await tasks_of.ended(began)
     then = [
         task
         for task in tasks

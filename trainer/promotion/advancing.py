@@ -11,17 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import select
+
 from proxy.store.database import Database
-from proxy.store.filters import Filters
 from proxy.store.registry import POLICY, SHORT, Entry, InForce, State, entries, in_force, roll_back, set_state
 from proxy.store.rewards import Batch, batches
-from proxy.store.trajectories import stream
+from proxy.store.tables import DecisionRow, ShadowRow
 from trainer.promotion.active import active_gates
-from trainer.promotion.canary import Watched, ended_tasks, first_answer, watched
+from trainer.promotion.canary import Tasks, Watched, first_answer, watched
 from trainer.promotion.evidence import Evidence
 from trainer.promotion.gates import Gate, Result, approval_gate, offline_gates, verdict
 from trainer.promotion.sequential import Found, SequentialSettings
 from trainer.promotion.settings import PromotionSettings
+
+MOST_SHADOWED = 1_000
+"""Searches of a shadow that are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ async def advance(
     by: str,
     only: str | None = None,
     usable: Callable[[str], bool] = lambda _: True,
+    tasks: Tasks | None = None,
 ) -> list[Look]:
     """Look at the active adapter, the canary, the shadow and the candidates, in this order, each at most one step.
 
@@ -54,22 +59,30 @@ async def advance(
         by: Whom the registry names for what is changed.
         only: Hash of the one to look at.
         usable: Whether an adapter, by its hash, can be loaded: one that cannot is not gone back to.
+        tasks: The same for every look of one process, so that no task is read twice.
     """
+    read = tasks or Tasks(database)
     looks: list[Look] = []
     order = (State.ACTIVE, State.CANARY, State.SHADOW, State.CANDIDATE)
     found = [each for each in await entries(database) if each.adapter.kind != POLICY]
     for state in order:
         for entry in found:
             if entry.state is state and only in (None, entry.adapter.hash):
-                looks.append(await _look(database, entry, settings, by=by, usable=usable))
+                looks.append(await _look(database, entry, settings, read, by=by, usable=usable))
     return looks
 
 
 async def _look(
-    database: Database, entry: Entry, settings: PromotionSettings, *, by: str, usable: Callable[[str], bool]
+    database: Database,
+    entry: Entry,
+    settings: PromotionSettings,
+    tasks: Tasks,
+    *,
+    by: str,
+    usable: Callable[[str], bool],
 ) -> Look:
     hashed, force = entry.adapter.hash, await in_force(database)
-    gates, following = await _gates(database, entry, force, settings)
+    gates, following = await _gates(database, entry, force, settings, tasks)
     result = verdict(gates)
     after = {Result.REFUSED: State.RETIRED, Result.PASSED: following, Result.HELD: entry.state}[result]
     look = Look(hash=hashed, before=entry.state, after=after, gates=gates)
@@ -85,7 +98,7 @@ async def _look(
 
 
 async def _gates(
-    database: Database, entry: Entry, force: InForce, settings: PromotionSettings
+    database: Database, entry: Entry, force: InForce, settings: PromotionSettings, tasks: Tasks
 ) -> tuple[tuple[Gate, ...], State]:
     """What stands between it and the state that comes next."""
     match entry.state:
@@ -94,9 +107,9 @@ async def _gates(
         case State.SHADOW:
             return await _of_shadow(database, entry, force, settings), State.CANARY
         case State.CANARY:
-            return await _of_canary(database, entry, settings.sequential), State.ACTIVE
+            return await _of_canary(database, entry, settings.sequential, tasks), State.ACTIVE
         case State.ACTIVE:
-            return await active_gates(database, entry, settings), State.ACTIVE
+            return await active_gates(database, entry, settings, tasks), State.ACTIVE
         case State.RETIRED:
             return (), State.RETIRED
 
@@ -117,20 +130,13 @@ async def _of_candidate(
 
 
 async def _of_shadow(database: Database, entry: Entry, force: InForce, settings: PromotionSettings) -> tuple[Gate, ...]:
-    ranked, same, places = 0, 0.0, 0
-    async for trajectory in stream(database, Filters(since=entry.since)):
-        for step in trajectory.every_step():
-            decision = step.decision
-            if decision is None or decision.shadow is None or decision.shadow.adapter != entry.adapter.hash:
-                continue
-            ranked += 1
-            if decision.candidates:
-                same += _overlap(decision.candidates, decision.shadow.candidates)
-                places += 1
-    overlap = f", of their first five tools {same / places:.0%} the same" if places else ""
-    text = f"{ranked} of {settings.shadowed} searches ranked{overlap}"
+    shadowed = await _shadowed(database, entry)
+    same = [_overlap(served, shadow) for served, shadow in shadowed if served]
+    overlap = f", of their first five tools {sum(same) / len(same):.0%} the same" if same else ""
+    ranked, needed = len(shadowed), settings.shadowed
+    text = f"{ranked if ranked < MOST_SHADOWED else f'{ranked} or more'} of {needed} searches ranked{overlap}"
     gates = [
-        Gate("shadow", Result.PASSED if ranked >= settings.shadowed else Result.HELD, text),
+        Gate("shadow", Result.PASSED if ranked >= needed else Result.HELD, text),
         approval_gate(entry.adapter.hash, entry.approvals, settings.gates),
     ]
     if force.canary is not None:
@@ -138,17 +144,30 @@ async def _of_shadow(database: Database, entry: Entry, force: InForce, settings:
     return tuple(gates)
 
 
+async def _shadowed(database: Database, entry: Entry) -> list[tuple[list[tuple[str, float]], list[tuple[str, float]]]]:
+    """What was ranked of the first searches that it shadowed, and what it ranked itself."""
+    statement = (
+        select(DecisionRow.candidates, ShadowRow.candidates)
+        .join(DecisionRow, DecisionRow.step_id == ShadowRow.step_id)
+        .where(ShadowRow.adapter == entry.adapter.hash, ShadowRow.decided_at >= entry.since)
+        .order_by(ShadowRow.decided_at)
+        .limit(MOST_SHADOWED)
+    )
+    async with database.reading() as connection:
+        return [(row[0] or [], row[1]) for row in await connection.execute(statement)]
+
+
 def _overlap(one: Sequence[tuple[str, float]], other: Sequence[tuple[str, float]], first: int = 5) -> float:
     of_one, of_other = ({tool for tool, _ in ranked[:first]} for ranked in (one, other))
     return len(of_one & of_other) / max(1, min(len(of_one), len(of_other)))
 
 
-async def _of_canary(database: Database, entry: Entry, settings: SequentialSettings) -> tuple[Gate, ...]:
+async def _of_canary(database: Database, entry: Entry, settings: SequentialSettings, tasks: Tasks) -> tuple[Gate, ...]:
     share = entry.history[-1].share or 0.0
     began = await first_answer(database, entry.adapter.hash, entry.since)
     if began is None:
         return (Gate("canary", Result.HELD, "no search was answered by it yet"),)
-    found = watched(await ended_tasks(database, began), entry.adapter.hash, share, settings)
+    found = watched(await tasks.ended(began), entry.adapter.hash, share, settings)
     return _said(found, settings)
 
 

@@ -9,7 +9,7 @@ the order in which they ended, so that what was seen stays as it was when more c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -20,9 +20,9 @@ from proxy.store.database import Database
 from proxy.store.decisions import decided
 from proxy.store.filters import Filters
 from proxy.store.recorder import Outcome as CallOutcome
-from proxy.store.rewards import rewards
+from proxy.store.rewards import Reward, rewards
 from proxy.store.tables import DecisionRow
-from proxy.store.trajectories import stream
+from proxy.store.trajectories import pages, stream
 from proxy.store.trajectory import Trajectory
 from trainer.promotion.sequential import Found, SequentialSettings, SequentialTest, TaskValue, run_through
 
@@ -81,29 +81,49 @@ async def first_answer(database: Database, hashed: str, since: datetime) -> date
         return (await connection.execute(statement)).scalar_one()
 
 
-async def ended_tasks(database: Database, since: datetime, before: datetime | None = None) -> list[Task]:
-    """The tasks with searches that began then and have ended, in the order in which they ended."""
-    filters = Filters(since=since, before=before, ended=True)
-    given = {each.episode_id: each async for each in rewards(database, filters)}
-    tasks: list[Task] = []
-    async for trajectory in stream(database, filters):
-        values, searches = _values(trajectory)
-        if not searches or trajectory.ending is None:
-            continue
-        reward = given.get(trajectory.id)
-        if reward is not None and reward.reward is not None:
-            values[Outcome.REWARD] = reward.reward
-        tasks.append(
-            Task(
-                episode_id=trajectory.id,
-                began_at=trajectory.began_at,
-                ended_at=trajectory.ending.ended_at,
-                searches=searches,
-                values=values,
-                judged_by="" if reward is None else f"{reward.judge} {reward.scope}",
-            )
-        )
-    return sorted(tasks, key=lambda task: (task.ended_at, task.episode_id))
+class Tasks:
+    """Reads tasks out of the log, each once: what has ended stays as it is, but for its reward."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, Task | None] = {}
+        """By id of the episode; None for one without searches."""
+
+    async def ended(self, since: datetime) -> list[Task]:
+        """Those with searches that began then or later and have ended, in the order in which they ended."""
+        filters = Filters(since=since, ended=True)
+        ids = [each async for page in pages(self._database, filters) for each in page]
+        fresh = tuple(each for each in ids if each not in self._known)
+        async for trajectory in stream(self._database, Filters(ids=fresh)):
+            self._known[trajectory.id] = _task(trajectory)
+        given = {each.episode_id: each async for each in rewards(self._database, filters)}
+        # Of those that were deleted since, none is among the ids.
+        found = [task for each in ids if (task := self._known.get(each)) is not None]
+        tasks = [_rewarded(task, given.get(task.episode_id)) for task in found]
+        return sorted(tasks, key=lambda task: (task.ended_at, task.episode_id))
+
+
+def _task(trajectory: Trajectory) -> Task | None:
+    found = decided(trajectory)
+    if not found or trajectory.ending is None:
+        return None
+    used = sum(any(shown.called is CallOutcome.OK for shown in each.shown) for each in found)
+    answered = sum(each.decision.degraded is None for each in found)
+    return Task(
+        episode_id=trajectory.id,
+        began_at=trajectory.began_at,
+        ended_at=trajectory.ending.ended_at,
+        searches=len(found),
+        values={Outcome.SUCCESS: used / len(found), Outcome.ANSWERED: answered / len(found)},
+        judged_by="",
+    )
+
+
+def _rewarded(task: Task, reward: Reward | None) -> Task:
+    if reward is None or reward.reward is None:
+        return task
+    values = {**task.values, Outcome.REWARD: reward.reward}
+    return replace(task, values=values, judged_by=f"{reward.judge} {reward.scope}")
 
 
 def watched(tasks: Sequence[Task], hashed: str, share: float, settings: SequentialSettings) -> Watched:
@@ -130,12 +150,3 @@ def _of(tasks: Iterable[Task], outcome: Outcome, own: set[str]) -> list[TaskValu
         for task in tasks
         if outcome in task.values
     ]
-
-
-def _values(trajectory: Trajectory) -> tuple[dict[Outcome, float], int]:
-    found = decided(trajectory)
-    if not found:
-        return {}, 0
-    used = sum(any(shown.called is CallOutcome.OK for shown in each.shown) for each in found)
-    answered = sum(each.decision.degraded is None for each in found)
-    return {Outcome.SUCCESS: used / len(found), Outcome.ANSWERED: answered / len(found)}, len(found)

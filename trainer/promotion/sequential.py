@@ -170,4 +170,6 @@ def run_through(
     for task in tasks:
         for block in blocks[task.kind].add(task):
             test.add(block.canary, block.others, block.searches)
+        if test.found is not Found.OPEN:
+            break
     return test

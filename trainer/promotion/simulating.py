@@ -70,7 +70,7 @@ class Figures:
 
 def simulate(world: World, settings: SequentialSettings, *, seed: int, searches: int = 200) -> Simulated:
     """Until something is found, or the canary's tasks have had so many searches."""
-    tasks = list(_tasks(world, np.random.default_rng(seed), searches))
+    tasks = _tasks(world, np.random.default_rng(seed), searches)
     test = run_through(tasks, world.share, settings, outcomes=len(Outcome))
     return Simulated(found=test.found, searches=test.searches)
 

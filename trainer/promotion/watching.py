@@ -14,6 +14,7 @@ import anyio
 
 from proxy.store.database import Database, is_outage
 from trainer.promotion.advancing import Look, advance
+from trainer.promotion.canary import Tasks
 from trainer.promotion.settings import PromotionSettings
 
 logger = logging.getLogger("toolatlas.adapters")
@@ -34,9 +35,10 @@ async def watch(
     """Look, tell of what was found otherwise than before, wait; until `until` says so after a look. A database that is
     away is waited for."""
     known: dict[str, Look] = {}
+    tasks = Tasks(database)
     while True:
         try:
-            for look in await advance(database, settings, by=by, usable=usable):
+            for look in await advance(database, settings, by=by, usable=usable, tasks=tasks):
                 if known.get(look.hash) != look:
                     known[look.hash] = look
                     told(look)
