@@ -1,10 +1,10 @@
 """How an action of an agent, what it was answered, and a decision of the router become text: the same for the router
 that serves, the judge that reads and the trainer that learns.
 
-Above: those three. Below: tables.py for the revision, cutting.py for how the log notes what it left out. Pure
-functions. A change of what any of them returns is a new revision (`RENDERING` in tables.py): a model must read what it
-was trained on. Texts of others cannot speak in another voice than their own: characters that are not seen are written
-as escapes, and what a chat template would take for its own tokens is broken up.
+Above: those three, and tables.py for the revision. Below: cutting.py for how the log notes what it left out. Pure
+functions. A change of what any of them returns is a new revision (`REVISION`): a model must read what it was trained
+on. Texts of others cannot speak in another voice than their own: characters that are not seen are written as escapes,
+and what a chat template would take for its own tokens is broken up.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from proxy.store.cutting import CUT
-from proxy.store.tables import RENDERING
 
-REVISION = RENDERING
+REVISION = 1
+"""Of how observations and decisions become text; in every episode, so that a trainer never mixes two."""
 CODE = "run_python"
 """The meta-tool whose argument `code` is written as code."""
 

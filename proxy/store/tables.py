@@ -30,6 +30,7 @@ from proxy.store.judging_tables import (
     RubricSourceRow,
 )
 from proxy.store.registry_tables import AdapterApprovalRow, AdapterRow, AdapterStateRow
+from proxy.store.rendering import REVISION as RENDERING
 from proxy.store.routing_tables import DecisionRow, ShadowRow
 
 __all__ = [
@@ -64,10 +65,6 @@ __all__ = [
     "Utc",
     "Words",
 ]
-
-RENDERING = 1
-"""Revision of how observations and decisions become text (rendering.py); in every episode, so that a trainer never
-mixes two."""
 
 
 class StreamRow(Base):

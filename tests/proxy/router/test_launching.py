@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from proxy.router.launching import EMBEDDINGS, Launched, launched_early, worker_
 from proxy.router.process import RouterProcess
 from proxy.router.weights import DEFAULT_ENCODER
 from tests.fixtures import routed
-from tests.fixtures.routed import QUICK, until
+from tests.fixtures.routed import LIMIT_S, QUICK, until
 
 ROUTER = ("torch", "transformers")
 
@@ -94,3 +95,17 @@ def test_the_guess_is_what_the_gateway_starts_by_default(named: str | None, tmp_
     assert process is not None
     process.kill()
     process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("module", "spared"),
+    [
+        ("proxy.cli", ("numpy", "proxy.app", "proxy.router.process", "sqlalchemy", "torch")),
+        ("proxy.router.worker", ("fastapi", "mcp", "proxy.gateway", "sqlalchemy", "transformers")),
+    ],
+)
+def test_what_a_restart_waits_for_is_not_imported_for_nothing(module: str, spared: Sequence[str]) -> None:
+    """The process is started by the one, and begins with the other."""
+    program = f"import sys, {module}; print(*sorted({set(spared)!r} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    assert said.stdout.split() == []

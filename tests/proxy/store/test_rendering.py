@@ -51,7 +51,7 @@ GOLDEN = {1: "be9511db145bc262b53b8d8b3bd485a23f145725ffe70fac37a6a8861f2e3cf5"}
 
 
 def test_the_text_of_this_revision_is_what_models_were_trained_on() -> None:
-    """Who changes a text raises RENDERING in tables.py, and adds the new hash here."""
+    """Who changes a text raises REVISION in rendering.py, and adds the new hash here."""
     assert sha256(json.dumps(EXAMPLES).encode()).hexdigest() == GOLDEN[REVISION]
 
 
