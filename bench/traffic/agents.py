@@ -217,7 +217,7 @@ class Agent:
         if failed:
             return False
         records = _records(text)
-        own = [each for each in records if self._speaks(each)] or records
+        own = [each for each in records if "subject" not in each or self._speaks(each)]
         self._told += [each for each in own[:1] if each not in self._told]
         return bool(own)
 

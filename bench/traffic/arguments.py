@@ -12,6 +12,7 @@ from datetime import date
 from typing import Any, cast
 
 DEPTH = 4
+UNNAMED = "query"
 _DAY = re.compile(r"date|_at$|since|until|day$", re.IGNORECASE)
 Schema = Mapping[str, Any]
 
@@ -49,6 +50,9 @@ class _Filling:
                 if name not in made and _type(self._plain(field)) == "string" and "enum" not in self._plain(field):
                     made[name] = self._value(name, field, DEPTH)
                     break
+        if not _fields(self._root) and self._root.get("additionalProperties") is not False:
+            # Some catalogues have no schemas: nobody would ask such a tool about nothing.
+            made[UNNAMED] = self._knowing.subject
         return made
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:

@@ -78,7 +78,9 @@ def test_asked_about_nothing_a_needed_tool_tells_what_it_knows() -> None:
          {"at": {"x": True}}),
         ({"properties": {"n": {"anyOf": [{"type": "null"}, {"type": "string"}]}}, "required": ["n"]}, {"n": "Oslo"}),
         ({"properties": {"q": {"type": ["null", "string"], "maxLength": 2}}, "required": ["q"]}, {"q": "Os"}),
-        ({}, {}),
+        ({}, {"query": "Oslo"}),
+        ({"properties": {}, "additionalProperties": False}, {}),
+        ({"properties": {"page": {"type": "integer"}}}, {}),
     ],
 )  # fmt: skip
 def test_arguments_are_made_of_what_is_known(schema: dict[str, Any], made: dict[str, Any]) -> None:
