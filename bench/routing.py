@@ -21,7 +21,6 @@ from rich.table import Table
 
 from bench.measure import ROOT, SHARED, Missing, percentile
 from bench.routed import cut
-from bench.routed.alone import EncoderRouter
 from bench.routed.figures import Answer, figures, servers_of
 from bench.routed.tasks import Task, read_catalog, read_tasks, schema_tokens
 from proxy.catalog.catalog import Catalog
@@ -33,6 +32,7 @@ from proxy.router.embeddings import EmbeddingCache, embed, missing
 from proxy.router.encoder import DEFAULT_ENCODER, Encoder, load_encoder
 from proxy.router.fusion import FusedRouter
 from proxy.router.lexical import LexicalRouter
+from trainer.evaluation.alone import EncoderRouter
 
 NAME = "routing"
 DATA = SHARED / "data"

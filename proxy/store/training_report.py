@@ -128,8 +128,8 @@ class FromLog:
 class Changed:
     """A query that is answered otherwise than before."""
 
-    episode_id: str
-    """Whose words it is in: it goes when the episode goes."""
+    episode_id: str | None
+    """Whose words it is in: it goes when the episode goes. None where it is of a task file."""
     query: str
     before: tuple[str, ...]
     """The first tools."""

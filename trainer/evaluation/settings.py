@@ -31,7 +31,7 @@ class EvaluationSettings:
     agents: int = 5
     """Agents with a slice of their own, those with the most tasks."""
     examination: tuple[float, ...] | None = None
-    """Of each place, the probability that an agent reads as far, relative to the first; None estimates it from swaps."""
+    """Of each place, the probability that an agent reads as far, relative to the first; None estimates it of swaps."""
     least_rankings: int = 200
     """With propensities, below which there are no off-policy estimates."""
     least_effective: float = 100.0
