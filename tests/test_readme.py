@@ -17,6 +17,7 @@ from judge.commands.options import KEY_VARIABLE as JUDGE_KEY
 from judge.commands.options import SERVERS_VARIABLE
 from proxy.cli import build
 from proxy.commands.agent import KEY as AGENT_KEY
+from proxy.router.launching import API_KEY as ROUTER_KEY
 from proxy.servers.configfile import parse
 from proxy.servers.entry import KNOWN_KEYS
 from proxy.servers.sealing import KEY_VARIABLE
@@ -149,8 +150,16 @@ def test_environment_variables_are_read_by_something(path: Path, command: Any) -
     assert {str(folders.config), str(folders.state_dir), str(folders.cache_dir)} == {f"/given/{name}" for name in known}
     known |= set(re.findall(r"\$\{(TOOLATLAS_\w+)", text_of(ROOT / "examples" / "mcp.json")))
     known |= {option.envvar for option in command.commands["serve"].params if option.envvar}
-    # Read beside an entry of the configuration, with the key that seals logins, and beside the agent's endpoint.
-    known |= {"TOOLATLAS_ON_NEW", "TOOLATLAS_ON_CHANGE", KEY_VARIABLE, AGENT_KEY, JUDGE_KEY, SERVERS_VARIABLE}
+    # Read beside an entry of the configuration, with the key that seals logins, and beside endpoints of models.
+    known |= {
+        "TOOLATLAS_ON_NEW",
+        "TOOLATLAS_ON_CHANGE",
+        KEY_VARIABLE,
+        AGENT_KEY,
+        JUDGE_KEY,
+        ROUTER_KEY,
+        SERVERS_VARIABLE,
+    }
     known |= {option.envvar for option in command.commands["judge"].commands["run"].params if option.envvar}
     known |= {option.envvar for option in command.commands["adapters"].commands["watch"].params if option.envvar}
     if path.name == "CONTRIBUTING.md":

@@ -19,9 +19,11 @@ EMBEDDINGS = "embeddings.db"
 """The file of embeddings in the cache's folder."""
 SECOND_SHARE = 0.7
 """Of a search's budget: what a model behind a URL may take of it, so that without its answer there still is one."""
+API_KEY = "TOOLATLAS_ROUTER_API_KEY"
+"""The variable with the key of such a URL: a command line would show it to everybody."""
 _INHERITED = frozenset(
     {
-        "TOOLATLAS_ROUTER_API_KEY",
+        API_KEY,
         *("HOME", "LOGNAME", "PATH", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "VIRTUAL_ENV", "USERPROFILE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),

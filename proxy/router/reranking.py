@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from proxy.router.language_model import LanguageModel
     from proxy.router.logprob_endpoint import LogprobEndpoint
 
-API_KEY = "TOOLATLAS_ROUTER_API_KEY"
-"""The variable with the key of the endpoint: a command line would show it to everybody."""
-
 
 class Answering(Protocol):
     """Ranks the tools of one catalogue."""

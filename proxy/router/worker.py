@@ -31,7 +31,8 @@ from proxy.router.embeddings import EmbeddingCache, embed, missing
 from proxy.router.encoder import Encoder, load_encoder, missing_package
 from proxy.router.frames import Unframed, frame, query_of, server_of, told_ranked
 from proxy.router.fusion import FusedRouter
-from proxy.router.reranking import API_KEY, Answering, NoSecond, Second, second_of
+from proxy.router.launching import API_KEY
+from proxy.router.reranking import Answering, NoSecond, Second, second_of
 
 logger = logging.getLogger("toolatlas.router")
 

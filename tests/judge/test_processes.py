@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -133,3 +135,12 @@ async def test_the_first_signal_lets_the_batch_be_finished(database: Database, j
 def _praising() -> Rubric:
     (criterion,) = RUBRIC.criteria
     return Rubric((replace(criterion, check="calls_within", parameters={"most": 1_000}),))
+
+
+def test_a_process_imports_what_judging_needs_and_no_gateway() -> None:
+    # Started from the command, a process imports the command's module first.
+    code = "import sys, proxy.cli, judge.processes; print(*{name.partition('.')[0] for name in sys.modules})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    imported = set(ran.stdout.split())
+    assert {"sqlalchemy", "judge"} <= imported
+    assert not {"fastapi", "mcp", "uvicorn", "numpy", "scipy", "alembic", "openai", "torch"} & imported

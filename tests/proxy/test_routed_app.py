@@ -18,6 +18,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp import types as t
+from sqlalchemy import select
 
 from proxy import app as composition
 from proxy.app import App, build, check
@@ -27,11 +28,15 @@ from proxy.router.encoder import missing_package
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
 from proxy.sight import NarrowSight
+from proxy.store.database import Database
 from proxy.store.decisions import decided
 from proxy.store.migrating import migrate
+from proxy.store.registry import State, roll_back
+from proxy.store.tables import DecisionRow
 from proxy.store.trajectories import stream
 from tests.fixtures import routed
-from tests.fixtures.routed import LIMIT_S, until
+from tests.fixtures.registered import at
+from tests.fixtures.routed import LIMIT_S, MODEL_LIMIT_S, until
 from tests.fixtures.running import entry
 from tests.fixtures.small_language_model import save_small_model
 from tests.proxy.router.encoders import tiny_bert
@@ -138,6 +143,7 @@ async def test_what_the_shadow_ranked_stands_in_the_log_beside_what_was_shown(tm
         assert {tool for tool, _ in one.decision.shadow.candidates} == {tool for tool, _ in one.decision.candidates}
 
 
+@pytest.mark.timeout(2 * MODEL_LIMIT_S)
 async def test_a_language_model_is_one_setting_and_the_log_says_that_it_ranked(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="a light installation loads no model")
     url = f"sqlite:///{tmp_path / 'log.db'}"
@@ -148,7 +154,8 @@ async def test_a_language_model_is_one_setting_and_the_log_says_that_it_ranked(t
         assert app.serving is not None
         assert app.logbook is not None
         serving = app.serving
-        await until(lambda: serving.process.health.ready or serving.process.health.problem is not None)
+        process = serving.process
+        await until(lambda: process.health.ready or process.health.problem is not None, MODEL_LIMIT_S)
         assert "The router is" not in await search(client, "add two whole numbers")
         assert await app.logbook.recorder.flushed(LIMIT_S)
         (read,) = [each async for each in stream(app.logbook.database)]
@@ -170,6 +177,47 @@ async def test_metrics_tell_of_the_process_and_of_searches_that_it_did_not_answe
         assert 'toolatlas_router_degraded_total{reason="' in text
         assert "toolatlas_router_ready 1.0" in text
         assert "toolatlas_router_starts_total 1.0" in text
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_what_is_promoted_is_served_without_a_restart_and_named_in_the_log(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    await migrate(url)
+    chosen = settings(tmp_path, router="fused", router_budget_ms=60_000, database=url, follow_s=0.05)
+    database = Database(url)
+    head = routed.head(tmp_path / "draft", 1)
+    chosen.adapters_folder.mkdir(parents=True)
+    head.folder.rename(chosen.adapters_folder / head.hash)
+    try:
+        async with running(chosen) as app, Client(app.server) as client:
+            serving, following = app.serving, app.following
+            assert serving is not None
+            assert following is not None
+            await until(lambda: serving.process.health.ready)
+            await search(client, "add two whole numbers")
+            await at(database, head.hash, State.ACTIVE)
+            await until(lambda: following.state.serving.active == head.hash)
+            await search(client, "add two whole numbers")
+            page = await _page(app, "/ui/adapters")
+            assert head.hash[:12] in page
+            await roll_back(database, "enough", by="ann")
+            await until(lambda: following.state.serving.active is None)
+            await search(client, "add two whole numbers")
+            assert serving.process.health.starts == 1
+        async with database.reading() as connection:
+            named = (await connection.execute(select(DecisionRow.adapter).order_by(DecisionRow.decided_at))).scalars()
+            assert list(named) == [None, head.hash, None]
+    finally:
+        await database.close()
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_with_an_adapter_that_was_given_by_hand_nothing_is_followed(tmp_path: Path) -> None:
+    head = routed.head(tmp_path / "head", 1)
+    chosen = settings(tmp_path, router="fused", router_adapter=head.folder, database=f"sqlite:///{tmp_path / 'log.db'}")
+    async with running(chosen) as app:
+        assert app.serving is not None
+        assert app.following is None
 
 
 @pytest.mark.usefixtures("without_torch")
@@ -230,6 +278,10 @@ async def test_the_real_encoder_finds_what_no_word_of_the_query_says(tmp_path: P
 
 
 async def _metrics(app: App) -> str:
+    return await _page(app, "/metrics")
+
+
+async def _page(app: App, path: str) -> str:
     transport = httpx2.ASGITransport(app.http)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8765") as client:
-        return (await client.get("/metrics")).text
+        return (await client.get(path)).text

@@ -21,16 +21,17 @@ from proxy.router.language_model import LanguageModel, load_language_model
 from proxy.router.serving import Serving, Shadowed
 from tests.fixtures import routed
 from tests.fixtures.openai_server import Asked, likely, openai_server
-from tests.fixtures.routed import LIMIT_S, SUBJECTS, until, words
+from tests.fixtures.routed import LIMIT_S, MODEL_LIMIT_S, SUBJECTS, until, words
 from tests.fixtures.small_language_model import lora, save_small_model
 
 # peft asks transformers for something under its old name.
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.timeout(2 * MODEL_LIMIT_S),
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
 ]
 KNOWN = routed.catalog()
-SLOW = replace(routed.QUICK, mute_s=LIMIT_S, hang_s=LIMIT_S, build_s=LIMIT_S)
+SLOW = replace(routed.QUICK, mute_s=MODEL_LIMIT_S, hang_s=MODEL_LIMIT_S, build_s=MODEL_LIMIT_S, load_s=MODEL_LIMIT_S)
 """A model may take its time."""
 QUERY = Query("find the weather for the user")
 
@@ -52,7 +53,7 @@ def scorer(model: LanguageModel, folder: Path, seed: int) -> Path:
 
 async def asked(serving: Serving, query: Query = QUERY) -> Ranking:
     ranker = serving.serve(KNOWN, words(KNOWN))
-    await until(lambda: serving.process.health.ready)
+    await until(lambda: serving.process.health.ready, MODEL_LIMIT_S)
     return await ranker.rank(query, 5)
 
 
@@ -98,7 +99,7 @@ async def test_an_adapter_of_the_model_needs_the_model(tmp_path: Path, cache: Pa
 
 async def test_a_model_that_is_not_there_is_said_and_words_alone_answer(tmp_path: Path, cache: Path) -> None:
     async with routed.serving(cache, f"slm:{tmp_path}", timing=SLOW) as serving:
-        await until(lambda: serving.process.health.problem is not None)
+        await until(lambda: serving.process.health.problem is not None, MODEL_LIMIT_S)
         assert "no language model can be loaded from" in (serving.process.health.problem or "")
         ranking = await serving.serve(KNOWN, words(KNOWN)).rank(QUERY, 5)
     assert ranking.policy == "lexical"
