@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from proxy.errors import ConfigurationError
+from proxy.store.database import Database
+from proxy.store.deletions import Selection, delete
 from proxy.store.migrating import migrate
-from proxy.store.recorder import Decision, EndReason, Level, Outcome, Revealed
+from proxy.store.recorder import Decision, EndReason, Level, Outcome, Revealed, ShadowDecision, Step
 from proxy.store.snapshots import CatalogView
 from proxy.store.tables import (
     CallRow,
@@ -27,6 +29,7 @@ from proxy.store.tables import (
     EndingRow,
     EpisodeRow,
     GapRow,
+    ShadowRow,
     SnapshotRow,
     StepRow,
     StreamRow,
@@ -451,6 +454,32 @@ async def test_the_next_start_takes_over_what_a_gateway_left_behind(where: Path,
     (ending,) = await rows(url, EndingRow)
     assert (ending["reason"], ending["steps"]) == ("lost", 20)
     assert not await rows(url, GapRow)
+
+
+async def test_what_the_shadow_ranked_is_written_beside_its_step_and_nowhere_else(
+    where: Path, database: Database, database_url: str
+) -> None:
+    def shadow(step: Step, **given: Any) -> ShadowDecision:
+        values = {"policy": "fused", "adapter": "a" * 64, "candidates": (("echo.say", 1.5),), "decided_at": BEGAN}
+        return ShadowDecision(**({"step_id": step.id, "episode": step.episode, **values} | given))
+
+    first, second, later = step_of(1), step_of(2, episode=episode_of(2)), step_of(3, episode=episode_of(2))
+    recorder = recorder_of(where, database_url)
+    async with recorder.running():
+        recorder.record(first)
+        recorder.shadow(shadow(first, policy="p" * 100))
+        recorder.shadow(shadow(first, step_id="s_never"))
+        recorder.record(second)
+        assert await recorder.flushed(WITHIN_S)
+        await delete(database, Selection(episodes=(second.episode.id,)))
+        recorder.record(later)
+        recorder.shadow(shadow(second))
+        recorder.shadow(shadow(later))
+        assert await recorder.flushed(WITHIN_S)
+    (kept,) = await rows(database_url, ShadowRow)
+    assert (kept["step_id"], kept["episode_id"], kept["policy"]) == (first.id, first.episode.id, "p" * 64)
+    assert (kept["candidates"], kept["decided_at"]) == ([["echo.say", 1.5]], BEGAN)
+    assert not await rows(database_url, GapRow)
 
 
 async def test_two_gateways_on_one_folder_do_not_disturb_each_other(where: Path, database_url: str) -> None:
