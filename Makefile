@@ -17,7 +17,7 @@ BIN    := .venv/bin
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store bench-judge bench-agent kill soak attack conformance clean
+.PHONY: help serve test check learn bench-learn bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store bench-judge bench-agent kill soak attack conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ bench-agent: .venv/.bench $(OUT) ## the agent loop in four variants: turns and t
 
 bench-judge: .venv/.bench $(OUT) ## whether rewards tell good runs from defective ones (needs PyPI and npm; minutes to make the runs)
 	$(BIN)/python -m bench judge --json $(OUT)/judge.json $(ARGS)
+
+learn: .venv/.bench $(OUT) ## simulated: from an empty log to an adapter that serves, with a table of before and after (30 minutes)
+	$(BIN)/python -m bench learn --quick --json $(OUT)/learn-quick.json $(ARGS)
+
+bench-learn: .venv/.bench $(OUT) ## simulated: what learning is worth, in three seeds, and what it does with poison (3 hours)
+	$(BIN)/python -m bench learn --json $(OUT)/learn.json $(ARGS)
 
 kill: .venv/.bench ## 20 rounds of 2,000 calls with kill -9, on both databases
 	KILL_ROUNDS=20 KILL_CALLS=2000 $(BIN)/python -m pytest tests/kill -q -s

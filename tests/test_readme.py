@@ -162,6 +162,7 @@ def test_environment_variables_are_read_by_something(path: Path, command: Any) -
     }
     known |= {option.envvar for option in command.commands["judge"].commands["run"].params if option.envvar}
     known |= {option.envvar for option in command.commands["adapters"].commands["watch"].params if option.envvar}
+    known |= {option.envvar for option in command.commands["learn"].params if option.envvar}
     if path.name == "CONTRIBUTING.md":
         for reader in ("tests/fixtures/databases.py", "tests/proxy/dashboard/test_browser.py"):
             known |= set(re.findall(r'os\.environ\.get\("(TOOLATLAS_\w+)"', text_of(ROOT / reader)))

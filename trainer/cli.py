@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from trainer.commands import adapters, promoting
+from trainer.commands import adapters, learning, promoting, training
 
 
 def register(app: typer.Typer) -> None:
@@ -17,3 +17,7 @@ def register(app: typer.Typer) -> None:
     adapters.register(family)
     promoting.register(family)
     app.add_typer(family, name="adapters")
+    train = typer.Typer(help="Train the router on what was judged.", no_args_is_help=True)
+    training.register(train)
+    app.add_typer(train, name="train")
+    learning.register(app)

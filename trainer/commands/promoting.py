@@ -81,7 +81,7 @@ def promote(
 ) -> None:
     """One step forward, if its gates let it pass: candidate, shadow, canary, active. A retired one becomes a candidate
     again. Exit code 1 where a gate refuses it, 3 where one holds it."""
-    settings = _settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
+    settings = promotion_settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
     name, loadable = by or user(), usable(folder)
 
     async def work(log: Database) -> tuple[Entry, list[Look]]:
@@ -126,17 +126,17 @@ def watch_adapters(
     it shows that agents are served worse. Runs until it is stopped."""
     from trainer.promotion.watching import watch
 
-    settings = _settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
+    settings = promotion_settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
     loadable = usable(folder)
     with_database(
         database,
         lambda log: watch(
-            log, settings, by=by or "watch", usable=loadable, told=_tell, every_s=every, until=lambda: once
+            log, settings, by=by or "watch", usable=loadable, told=tell, every_s=every, until=lambda: once
         ),
     )
 
 
-def _settings(
+def promotion_settings(
     share: float, approval: bool, budget_ms: int, shadowed: int, enough: int, amount: float
 ) -> PromotionSettings:
     from trainer.promotion.gates import GateSettings
@@ -154,7 +154,7 @@ def _settings(
         raise ConfigurationError(f"a setting of promotion cannot be meant: {error}") from error
 
 
-def _tell(look: Look) -> None:
+def tell(look: Look) -> None:
     typer.echo(f"{look.hash[:SHORT]} {look.before}{'' if look.before is look.after else f' -> {look.after}'}", err=True)
     for line in _gates(look):
         typer.echo(line, err=True)
