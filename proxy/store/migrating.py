@@ -22,7 +22,7 @@ from proxy.errors import ConfigurationError
 from proxy.store.database import Database, postgres_engine, read_url, sqlite_engine, sqlite_path
 from proxy.store.tables import Base
 
-HEAD = "0005"
+HEAD = "0006"
 """The revision that tables.py describes."""
 NOTHING = "base"
 OLDEST_POSTGRES = (14,)

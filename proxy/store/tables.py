@@ -1,6 +1,6 @@
 """The tables of the log, the same on SQLite and PostgreSQL; migrations/ makes them. Those of the judge are in
-judging_tables.py, those of rankings in routing_tables.py, those of adapters in registry_tables.py, and all are named
-here, so that whoever imports this module has them all.
+judging_tables.py, those of rankings in routing_tables.py, those of adapters in registry_tables.py, those of training in
+training_tables.py, and all are named here, so that whoever imports this module has them all.
 
 Above: shipping.py writes them, trajectories.py and dashboard/ read them. Below: columns.py. Rows are only ever added,
 and removed whole by retention and deletion: no row changes after it was written. What agents and servers said is
@@ -32,6 +32,7 @@ from proxy.store.judging_tables import (
 from proxy.store.registry_tables import AdapterApprovalRow, AdapterRow, AdapterStateRow
 from proxy.store.rendering import REVISION as RENDERING
 from proxy.store.routing_tables import DecisionRow, ShadowRow
+from proxy.store.training_tables import TrainingExampleRow, TrainingReportRow
 
 __all__ = [
     "RENDERING",
@@ -62,6 +63,8 @@ __all__ = [
     "SnapshotRow",
     "StepRow",
     "StreamRow",
+    "TrainingExampleRow",
+    "TrainingReportRow",
     "Utc",
     "Words",
 ]

@@ -318,7 +318,9 @@ async def test_tables_of_another_program_are_left_alone(database_url: str) -> No
 
 
 async def test_an_unknown_revision_is_refused_with_those_there_are(database_url: str) -> None:
-    with pytest.raises(ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003, 0004, 0005"):
+    with pytest.raises(
+        ConfigurationError, match="no revision '7'; there are: base, 0001, 0002, 0003, 0004, 0005, 0006"
+    ):
         await migrate(database_url, to="7")
 
 
