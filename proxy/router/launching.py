@@ -41,6 +41,13 @@ def worker_command(encoder: str, cache: Path, second: str | None = None, budget_
     return [sys.executable, "-P", "-m", "proxy.router.worker", encoder, str(cache), str(os.getpid()), *within]
 
 
+def missing_second(second: str | None) -> str | None:
+    """Which package a second stage lacks beside those of the encoder, and how to get it."""
+    if second is not None and second.startswith("endpoint:") and importlib.util.find_spec("openai") is None:
+        return f"openai is not installed, and --router {second} needs it: pip install 'toolatlas[judge]'"
+    return None
+
+
 def launch(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start the program; both of its pipes are the caller's.
 

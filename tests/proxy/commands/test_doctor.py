@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from proxy.cli import build
+from proxy.commands import doctor
+from proxy.router import launching
 from tests.fixtures.running import dead_port_entry, entry
 
 
@@ -147,3 +150,16 @@ def test_the_log_is_looked_at(config: Path, tmp_path: Path) -> None:
     away = findings(run("--json", "--database", "postgresql://nobody@127.0.0.1:1/nothing"))["log"]
     assert not away["ok"]
     assert "cannot be used" in away["detail"]
+
+
+def test_a_second_stage_is_named_with_the_package_that_it_lacks(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(config)
+    monkeypatch.setattr(doctor, "missing_package", lambda name: None)
+    assert (
+        "reordered by slm:/models/small" in findings(run("--json", "--router", "slm:/models/small"))["router"]["detail"]
+    )
+    found = findings(run("--json", "--router", "endpoint:http://127.0.0.1:1/v1#qwen"))["router"]
+    monkeypatch.setattr(launching.importlib.util, "find_spec", lambda name: None)
+    lacking = findings(run("--json", "--router", "endpoint:http://127.0.0.1:1/v1#qwen"))["router"]
+    assert (found["ok"], lacking["ok"]) == (find_spec("openai") is not None, False)
+    assert "openai is not installed" in lacking["detail"]

@@ -132,6 +132,13 @@ def test_show_says_what_is_not_there(url: str) -> None:
     assert "a" * 5_000 in run("episodes", "show", "e_3", "--full").stdout
 
 
+def test_a_delegated_episode_names_its_step_and_the_step_names_it(url: str) -> None:
+    add(url, {EpisodeRow: [episode("e_2", parent_step="s_end"), episode("e_3", parent_step="s_gone")]})
+    assert "worked as e_2" in run("episodes", "show", "e_1").stdout
+    assert "delegated by step s_end of e_1" in run("episodes", "show", "e_2").stdout
+    assert "delegated by step s_gone of an episode that is not in the log" in run("episodes", "show", "e_3").stdout
+
+
 def test_an_episode_that_there_is_not_is_an_error(url: str) -> None:
     error = run("episodes", "show", "e_\x1b[31m").exception
     assert isinstance(error, UnknownName)
