@@ -6,10 +6,11 @@ asyncpg. Errors of the database come out as SQLAlchemy's; `is_outage` tells thos
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -202,9 +203,17 @@ def make_private(path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # SQLite gives the files beside it the mode of this one.
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-        os.close(file)
+        # One that is there is not opened: to close it would take from this process all locks that its connections hold
+        # on it (POSIX), and another process that then closes its own would remove the write-ahead log under them.
+        if path.exists():
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not os.access(path, os.R_OK | os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        else:
+            with suppress(FileExistsError):
+                # SQLite gives the files beside it the mode of this one.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
         for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
             if name.exists() and name.stat().st_mode & 0o077:
                 name.chmod(PRIVATE)

@@ -374,3 +374,27 @@ def test_a_missing_driver_is_named_with_the_command_that_installs_it() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S)
     assert "ConfigurationError: PostgreSQL needs asyncpg: pip install 'toolatlas[postgres]'" in ended.stderr
+
+
+async def test_another_process_that_closes_the_file_leaves_ours_its_write_ahead_log(tmp_path: Path) -> None:
+    """It removes the log where nobody else holds a lock on the file; ours must not be lost with a new connection."""
+    path = tmp_path / "log.db"
+    await migrate(f"sqlite:///{path}")
+    first, second = Database(f"sqlite:///{path}"), Database(f"sqlite:///{path}")
+    write = (
+        "import sqlite3, sys; connection = sqlite3.connect(sys.argv[1]); "
+        "connection.execute(\"INSERT INTO streams VALUES ('other', '0', '1', '2026-11-30 12:00:00')\"); "
+        "connection.commit(); connection.close()"
+    )
+    try:
+        async with first.reading() as connection:
+            await connection.execute(select(StreamRow))
+            async with second.reading() as another:
+                await another.execute(select(StreamRow))
+            await anyio.run_process([sys.executable, "-c", write, str(path)])
+            assert "log.db-wal" in os.listdir(tmp_path)
+        async with second.reading() as connection:
+            assert (await connection.execute(select(StreamRow.id))).scalars().all() == ["other"]
+    finally:
+        await first.close()
+        await second.close()
