@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, cast
 
 import anyio
@@ -52,7 +51,7 @@ from proxy.router.adapters import MANIFEST
 from proxy.router.cutting import Certainty
 from proxy.router.encoder import missing_package
 from proxy.router.exploring import Explorer
-from proxy.router.launching import EMBEDDINGS, Launched, worker_command
+from proxy.router.launching import EMBEDDINGS, Launched, missing_second, worker_command
 from proxy.router.lexical import LexicalRouter
 from proxy.router.process import RouterProcess, Timing
 from proxy.router.serving import Serving
@@ -313,8 +312,8 @@ def _serving(settings: Settings, launched: Launched | None = None) -> Serving | 
         logger.info("searches go by words alone: %s", problem)
         return None
     second, budget_s = settings.router_second, settings.router_budget_ms / 1000
-    if second is not None and second.startswith("endpoint:") and find_spec("openai") is None:
-        raise ConfigurationError("--router endpoint: needs the openai package: pip install 'toolatlas[judge]'")
+    if (problem := missing_second(second)) is not None:
+        raise ConfigurationError(problem)
     command = worker_command(settings.router_model, settings.cache_dir / EMBEDDINGS, second, budget_s)
     timing = Timing() if second is None else Timing(hang_s=SECOND_HANG_S)
     process = RouterProcess(command, timing, first=None if launched is None else launched.take(command))

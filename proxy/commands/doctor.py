@@ -29,6 +29,7 @@ from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError, GatewayError
 from proxy.policy.probe import keep
 from proxy.router.encoder import DEFAULT_ENCODER, missing_package
+from proxy.router.launching import missing_second
 from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.configfile import Configuration, load
 from proxy.servers.pins import PinStore
@@ -170,9 +171,10 @@ def _issuers(urls: tuple[str, ...], jwks_url: str | None) -> Iterator[Finding]:
 def _router(router: str, model: str) -> Finding:
     if check_router(router) == "lexical":
         return Finding("router", True, "by words alone, as it is set")
-    if (problem := missing_package(model)) is None:
-        second = "" if router in ROUTERS else f", reordered by {router}"
-        return Finding("router", True, f"by words and the encoder {model}{second}")
+    second = None if router in ROUTERS else router
+    if (problem := missing_package(model) or missing_second(second)) is None:
+        reordered = "" if second is None else f", reordered by {second}"
+        return Finding("router", True, f"by words and the encoder {model}{reordered}")
     return Finding("router", router == "auto", f"by words alone: {problem}")
 
 
