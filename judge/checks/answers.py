@@ -12,8 +12,9 @@ from judge.case import Case
 from judge.checks.base import Finding, check, met, missing, partly, unmet
 from judge.checks.evidence import Evidence, evidence_of
 from judge.checks.facts import Facts, Told, listed
-from judge.checks.grounding import PARTLY, SEEN
-from judge.checks.reading import Seen
+from judge.checks.grounding import PARTLY
+from judge.checks.grounds import SEEN
+from judge.checks.reading import Reading, Seen
 from judge.checks.repairs import Failure, failures
 from judge.checks.saying import MAX_ANSWER, says_nothing, telling
 from judge.checks.tools import texts
@@ -72,13 +73,14 @@ def answer_lacks(case: Case, *, facts: Facts) -> Finding:
 
 
 @check("answer_grounded", needs=(Need.ANSWER,))
-def answer_grounded(case: Case) -> Finding:
+def answer_grounded(case: Case, *, known: Sequence[str | int | float] = ()) -> Finding:
     """Every number, date, time, name, identifier and quoted text of the answer comes from a result or from the task.
 
     By value, not by letters; what can be computed from values seen counts as seen, and so does what the agent had sent
     in a call that succeeded. What stands only in a call that failed does not. Where a result was not kept whole, what
     has no ground cannot be told. The score is 1 where everything has a ground, else half the share that has one. An
-    answer that says nothing, as `answer_given` has it, has none.
+    answer that says nothing, as `answer_given` has it, has none. A name among `known`, which good answers told, may be
+    known to anybody; a number has to come from somewhere.
     """
     answer = case.answer or ""
     if nothing := says_nothing(answer, case.task):
@@ -87,6 +89,8 @@ def answer_grounded(case: Case) -> Finding:
     values = [value for value in evidence.of_answer[:MAX_VALUES] if not _says_little(value)]
     if not values:
         return missing(Why.NOT_APPLICABLE, "the answer has no number, date, name or identifier")
+    names = Reading("\n".join(map(str, known)))
+    values = [value for value in values if value.kind is not ValueKind.NAME or not names.has(value)] or values[:1]
     grounds = [(value, _ground(case, evidence, value)) for value in values]
     loose = [value for value, ground in grounds if not ground]
     if not loose and len(answer) > MAX_TOLD:

@@ -19,6 +19,8 @@ from judge.verdict import Why
 
 NO_CREDIT = 3
 """Needless repetitions that leave none."""
+TRIES = 2
+"""Times that a call may be made that fails."""
 LOOKING = frozenset({"search_tools", "list_servers", "list_tools", "describe_tools"})
 _POLLING = frozenset({"await", "job", "poll", "progress", "queue", "state", "status", "wait", "watch"})
 _DIGITS = re.compile(r"\d+")
@@ -49,7 +51,8 @@ def no_repeats(case: Case) -> Finding:
     same result. A repetition is no mistake where something in between may have changed the answer (a call that is not
     known to only read, or one that failed), or where the answer was in fact another; digits count as a change only for
     tools whose names say that one asks them again (status, progress, job …), so that a clock read twice is a
-    repetition. One costs a third, three cost all. Not applicable where nothing succeeded."""
+    repetition. What failed may be tried twice in a row, and not more often. One costs a third, three cost all. Not
+    applicable where nothing succeeded."""
     if not any(succeeded(case, act) for act in case.acts):
         return missing(Why.NOT_APPLICABLE, "no call succeeded")
     again = _repeated(case)
@@ -109,12 +112,17 @@ def no_needless_search(case: Case, *, most: Annotated[int, Field(ge=1)] = 10) ->
 def _repeated(case: Case) -> list[Act]:
     again: list[Act] = []
     seen: dict[object, tuple[int, str]] = {}
-    since, last_change = 0, None
+    failures: dict[object, int] = {}
+    since, last_change, last_failed = 0, None, None
     for act in case.acts:
         key = (act.written, identity(act.arguments))
         if not succeeded(case, act):
-            since, last_change = since + 1, None
+            # What failed may be tried once more as it is.
+            failures[key] = failures.get(key, 0) + 1 if key == last_failed else 1
+            again += [act] if failures[key] > TRIES else []
+            since, last_change, last_failed = since + 1, None, key
             continue
+        last_failed = None
         if reads(case, act) is not True and key != last_change:
             # A change that is made again and again is still one.
             since, last_change = since + 1, key

@@ -14,6 +14,7 @@ from judge.case import Act, Case
 from judge.checks.base import Finding, check, met, missing, partly, unmet
 from judge.checks.evidence import Evidence, evidence_of
 from judge.checks.grounds import SEEN, ground, sought
+from judge.checks.outcome import found_all
 from judge.checks.reading import Reading, Seen
 from judge.checks.sightings import gives
 from judge.checks.tools import at, chosen, is_cut, reads, said, texts
@@ -49,15 +50,17 @@ def argument_grounded(
     The score is 1 where everything has a ground, else half the share of values that have one, of the worst call.
     `tools` and `parameter` narrow it to calls of these tools and to this member of their arguments. `known` is what
     good episodes passed on, however they had worked it out. `facts` is what they found: a call that only reads and was
-    answered with one of these asked the right thing, even where nobody sees how the agent knew what to ask.
+    answered with one of these asked the right thing, even where nobody sees how the agent knew what to ask; and where
+    all of them came and were told, so did the others.
     """
     evidence = evidence_of(case)
     passed = Reading("\n".join(map(str, known)))
     found = [as_one(each) for each in facts]
+    ended = found_all(case, found)
     acts = [
         act
         for act in (case.acts if tools is None else chosen(case.acts, tools))
-        if not (evidence.failed(act) or (found and reads(case, act) and any(gives(case, act, each) for each in found)))
+        if not (evidence.failed(act) or (reads(case, act) and (ended or any(gives(case, act, each) for each in found))))
     ]
     judged, worst, hidden, blamed = 0, 1.0, "", list[Act]()
     problems: list[str] = []

@@ -17,7 +17,7 @@ from judge.checks.reading import Reading
 from judge.checks.records import passed
 from judge.checks.sightings import done
 from judge.checks.tools import chosen, reads
-from judge.checks.values import Value, same
+from judge.checks.values import Value, ValueKind, same
 
 MAX_BACK = 5
 """Calls after the last change, the latest first, whose results are taken apart."""
@@ -79,9 +79,12 @@ def computed(case: Case, value: Value) -> bool:
 
 
 def came(case: Case, acts: Sequence[Act], fact: Value) -> bool:
-    """Whether it stands in what one of these calls gave, or follows from what results gave."""
+    """Whether it stands in what one of these calls gave, or follows from what results gave. A name may be known."""
     evidence = evidence_of(case)
-    return any(evidence.reading_of(act).has(fact) for act in acts) or computed(case, fact)
+    if any(evidence.reading_of(act).has(fact) for act in acts):
+        return True
+    named = not any(map(str.isdigit, fact.written)) and fact.kind in (ValueKind.NAME, ValueKind.TEXT)
+    return computed(case, fact) or (named and Reading(case.answer or "").has(fact))
 
 
 def came_all(case: Case, facts: Sequence[Value]) -> bool:
@@ -99,5 +102,5 @@ def told_all(case: Case, facts: Sequence[Value]) -> bool:
 
 
 def found_all(case: Case, facts: Sequence[Value]) -> bool:
-    """Whether all of these came and were told; not so where there are none."""
-    return bool(facts) and came_all(case, facts) and told_all(case, facts)
+    """Whether all of these came and were told; not so where there are none, or no answer."""
+    return bool(facts) and case.answer is not None and came_all(case, facts) and told_all(case, facts)

@@ -21,7 +21,7 @@ from judge.checks.records import Record, atoms_of, fact, passed, whole_record
 from judge.checks.sightings import done, is_slight, is_word, listed, named_share, once, share_of, told_once
 from judge.checks.tools import fits, reads, said
 from judge.checks.values import Value, same
-from judge.checks.ways import beside, sent_elsewhere
+from judge.checks.ways import beside, of_same_path, sent_elsewhere
 from judge.rubric import Need
 from judge.verdict import Why
 
@@ -119,13 +119,14 @@ def changes_made(
     state: Sequence[Sequence[Fact]] = (),
     shown_by: Sequence[str] = (),
 ) -> Finding:
-    """Each group of values came together where it belongs: one successful call of the tools that `by` lists for it was
-    sent all of it; or a call after the last change shows all of it, or what of `state` shares a value with it: groups
-    that good episodes saw at the end, shown by the servers `shown_by`; or a tool of no group that changes something was
-    sent what `enough` lists for it, which may be nothing: then no other tool will do. With a fifth off where that tool
-    is of another server, since nobody can tell that it changed the same thing; and with all off where the agent looked
-    afterwards and it was not there. The score is the mean; at most half where one of these tools was sent a value of a
-    group that lacks with one of another group instead of its own."""
+    """Each group of values came together where it belongs: one successful call of the tools that `by` lists for it
+    was sent all of it; or a call after the last change shows all of it, or what of `state` shares a value with it:
+    groups that good episodes saw at the end, shown by the servers `shown_by`; or a tool of no group that changes
+    something was sent what `enough` lists for it, which may be nothing: then no other tool will do. With a fifth
+    off where that tool is of another server and no path is among it, since nobody can tell that it changed the same
+    thing; and with all off where the agent looked afterwards and it was not there. The score is the mean; at most
+    half where one of these tools was sent a value of a group that lacks with one of another group instead of its
+    own."""
     ended = [list(map(fact, each)) for each in state]
     usual = sorted({tool for tools in by for tool in tools})
     scores: list[float] = []
@@ -142,8 +143,10 @@ def changes_made(
             scores.append(score)
             continue
         if found is None and place < len(enough):
-            found = sent_elsewhere(case, [fact(each) for each in enough[place]], usual)
-            score = 1.0 if found is not None and beside(found, tools) else OTHERWISE
+            needed = [fact(each) for each in enough[place]]
+            found = sent_elsewhere(case, needed, usual)
+            near = found is not None and (beside(found, tools) or of_same_path(case, found, needed, usual))
+            score = 1.0 if near else OTHERWISE
             if found is not None and any(not_there(case, each, shown_by) for each in _sharing(wanted, ended)):
                 found = None
         scores.append(0.0 if found is None else score)

@@ -20,7 +20,7 @@ from judge.checks.records import Record, atoms_of, fact, passed, whole_record
 from judge.checks.sightings import NAMING, done, gives, is_slight, listed, named_in, once
 from judge.checks.tools import fits, reads, said
 from judge.checks.values import Value
-from judge.checks.ways import beside, needed_beside, parts_about, sent_elsewhere, stands_beside
+from judge.checks.ways import beside, needed_beside, of_same_path, parts_about, sent_elsewhere, stands_beside
 from judge.rubric import Need
 from judge.verdict import Why
 
@@ -73,7 +73,8 @@ def served(
         writing = [found for each in groups if (found := sent_elsewhere(case, each, names) or shown(case, each))]
         is_served = bool(wanted or groups) and len(writing) == len(groups) and all(computed(case, each) for each in own)
         is_served = is_served or (not wanted and seen)
-        unknown = bool(groups) and (complete or bool(state)) and not seen
+        same = bool(groups) and any(of_same_path(case, act, each, names) for act in writing for each in groups)
+        unknown = bool(groups) and (complete or bool(state)) and not (seen or same)
         otherwise = UNKNOWN_WAY if unknown else BY_ITSELF if own else ANOTHER
         scores.append(otherwise if is_served else 0.0)
         speaking += [*giving, *writing] if is_served else []
@@ -179,15 +180,16 @@ def kept_to(
     """Only these servers were called, and nothing but the tools `changing` to change something. A tool changes
     something unless its definition (`readOnlyHint`) or its name says that it only reads.
 
-    Another way is allowed as far as it is seen to lead to the same end. Reading elsewhere: where it gave one of `facts`
-    that no call of these servers gave; or all `facts` came and were told, unless it is the same tool of another server,
-    which has a copy. Another tool that changes something: where
-    it was sent one of the groups of values `sent`, or stands in for all of `changing`, and the groups of values `state`
-    that good episodes saw at the end are shown by the servers `shown_by`; or, where there is no `state`, where it is of
-    a server of `changing`, was sent such a group, and the ways are not known to be `complete`. Where not all of `facts`
-    came, or the answer lacks one, no other tools than `tools`, which are those that good episodes called, may be called
-    that gave none. The score is the share of calls; at most half where a call that succeeded changed something in
-    another way and nothing shows the end. Not applicable where nothing was called."""
+    Another way is allowed as far as it is seen to lead to the same end. Reading elsewhere: where it gave one of
+    `facts` that no call of these servers gave; or all `facts` came and were told, unless it is the same tool of
+    another server, which has a copy. Another tool that changes something: where it was sent one of the groups of
+    values `sent`, or stands in for all of `changing`, and the groups of values `state` that good episodes saw at
+    the end are shown by the servers `shown_by`; or, where there is no `state`, where it is of a server of
+    `changing`, was sent such a group, and the ways are not known to be `complete`; or where it was sent such a
+    group with a path, which means the same file whoever opens it. Where not all of `facts` came, or the answer
+    lacks one, no other tools than `tools`, which are those that good episodes called, may be called that gave none.
+    The score is the share of calls; at most half where a call that succeeded changed something in another way and
+    nothing shows the end. Not applicable where nothing was called."""
     if not case.acts:
         return missing(Why.NOT_APPLICABLE, "no tool was called")
     wanted = list(map(fact, facts))
@@ -207,8 +209,8 @@ def kept_to(
             is_sent = any(
                 _carries(record, group, task) for record in passed(case).of(act) for group in [*groups, *known]
             )
-            proved = seen and (is_sent or replaced)
-            allowed = proved if known else is_sent and beside(act, changing) and not complete
+            proved = (seen and (is_sent or replaced)) or any(of_same_path(case, act, each, changing) for each in groups)
+            allowed = proved or (not known and is_sent and beside(act, changing) and not complete)
             unknown = unknown or ((complete or bool(known)) and not (allowed or evidence_of(case).failed(act)))
         elif not fits(act, servers):
             allowed = act.id in needed or (found and act.tool not in own)

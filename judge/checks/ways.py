@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from judge.case import Act, Case
 from judge.checks.evidence import evidence_of
 from judge.checks.outcome import came
+from judge.checks.pairing import MEASURED
 from judge.checks.parts import parts_of
 from judge.checks.records import Record, passed
 from judge.checks.sightings import done, gives
@@ -38,6 +39,16 @@ def sent_elsewhere(case: Case, values: Sequence[Value], tools: Sequence[str]) ->
 def beside(act: Act, tools: Sequence[str]) -> bool:
     """Whether the call is of the same server as one of `tools`."""
     return any(fits(act, [tool.partition(".")[0]]) for tool in tools)
+
+
+def of_same_path(case: Case, act: Act, values: Sequence[Value], tools: Sequence[str]) -> bool:
+    """Whether another tool than `tools` was sent these values, a path among them: which file is meant does not depend
+    on who opens it. Not so of the same tool of another server, which has files of its own, nor of another tool of the
+    same server, which does something else with it."""
+    paths = [value for value in values if "/" in value.written and value.kind not in MEASURED]
+    if not paths or beside(act, tools) or act.tool in {name.partition(".")[2] for name in tools}:
+        return False
+    return any(all(map(record.has, values)) for record in passed(case).of(act))
 
 
 def needed_beside(case: Case, servers: Sequence[str], facts: Sequence[Value]) -> frozenset[str]:

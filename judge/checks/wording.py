@@ -51,7 +51,7 @@ _CLAUSE = re.compile(
 )
 _SENTENCE = re.compile(r"[.!?](?=\s)|\n")
 _ORDINAL = re.compile(r"(?<!\w)\d{1,3}(?:st|nd|rd|th)(?!\w)")
-_WORD = re.compile(r"[^\W\d_]+(?:'[a-z]{1,3}(?![^\W\d_]))?")
+_WORD = re.compile(r"(?<![\w.])[^\W\d_]+(?:'[a-z]{1,3}(?![^\W\d_]))?(?!\w)|(?<=[_.])[^\W\d_]+")
 _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 
 

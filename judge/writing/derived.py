@@ -31,7 +31,7 @@ MET = 0.8
 """The least that every source has to get of a criterion for it to stay."""
 MOST: Mapping[Category, int] = {
     Category.TASK_FULFILMENT: 5,
-    Category.TOOL_APPROPRIATENESS: 5,
+    Category.TOOL_APPROPRIATENESS: 6,
     Category.TOOL_GROUNDING: 7,
     Category.PARAMETER_ACCURACY: 4,
 }

@@ -12,6 +12,7 @@ from typing import Any
 from judge.checks.tools import reads
 from judge.checks.values import Value, ValueKind, as_one
 from judge.rubric import Category, Criterion
+from judge.writing.common_changes import common_changes
 from judge.writing.common_choices import common_choices
 from judge.writing.common_pairs import common_pairs, labelled_pairs
 from judge.writing.common_roles import common_roles
@@ -53,6 +54,10 @@ def of_task(sources: Sequence[Source]) -> list[Criterion]:
     found += bounds(sources, shown, sent, complete=complete, ended=ended)
     found += told_result(changing_tools(sources, facts))
     found += _paired(common_pairs(sources, facts)) or _labelled(labelled_pairs(sources, facts))
+    if any(source.writes for source in sources):
+        changed, others = common_changes(sources)
+        text = "Nothing else was changed than what belongs to the task."
+        found.append(draft("nothing-else", TA, 8, "changes_nothing_else", text, changed=changed, known=others))
     if chosen := common_choices(sources):
         text = f"Of what the task offers, the answer takes {said([right for right, _ in chosen])}."
         found.append(draft("choice", TG, 7, "answer_chooses", text, pairs=chosen))

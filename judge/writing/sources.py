@@ -114,9 +114,9 @@ class Source:
         return any(evidence.reading_of(each).has(value) for each in self.acts if each.place < act.place)
 
     def is_about_all(self, subject: str) -> bool:
-        """Whether all calls that gave the answer something were about it, so that it tells none of them apart."""
+        """Whether all calls that first gave the answer something were about it, so that it tells none of them apart."""
         value = as_one(subject)
-        giving = {act.id: act for fact in self.facts for act in self.givers(fact)}
+        giving = {act.id: act for fact in self.facts for act in self.givers(fact)[:1]}
         about = [
             any(record.has(value) for record in passed(self.case).of(act)) for act in giving.values() if act.arguments
         ]

@@ -246,3 +246,16 @@ def test_an_error_that_a_server_called_a_result_is_a_failure_too() -> None:
     assert admitted("It is 53 now.", quiet).score == 0.0
     mended = call("db.write", "[{'affected_rows': 1}]", query="UPDATE t SET stock = 53")
     assert admitted("It is 53 now.", quiet, mended).why is Why.NOT_APPLICABLE
+
+
+def test_a_name_that_good_answers_told_may_be_known_but_a_number_has_to_come_from_somewhere() -> None:
+    rows = call("db.read_query", "[('TEX', 391)]", query="SELECT code, gain FROM visits")
+    asked = "Which museum gained most?"
+    named = case(rows, task=asked, answer="The Textile Museum gained 391.")
+    other = case(rows, task=asked, answer="The Salt Museum gained 391.")
+    counted = case(rows, task=asked, answer="The Textile Museum gained 392.")
+    known = {"known": ["Textile", "Museum", "392"]}
+    assert answer_grounded(named, {}).score < 1.0
+    assert answer_grounded(named, known).score == 1.0
+    assert answer_grounded(other, known).score < 1.0
+    assert answer_grounded(counted, known).score < 1.0

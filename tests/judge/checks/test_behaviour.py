@@ -216,3 +216,13 @@ def test_very_many_searches_are_needless_even_where_nobody_kept_what_they_asked(
     assert no_needless_search(case(*looks), {"most": 4}).score == pytest.approx(1 / 3)
     assert no_needless_search(case(*looks, level=Level.METADATA), {"most": 4}).score == pytest.approx(1 / 3)
     assert no_needless_search(case(*looks, level=Level.METADATA), {}).score == 1.0
+
+
+@pytest.mark.parametrize(("times", "score"), [(1, 1.0), (2, 1.0), (3, 2 / 3), (4, 1 / 3), (9, 0.0)])
+def test_what_failed_may_be_tried_twice_in_a_row_and_not_more_often(times: int, score: float) -> None:
+    gone = failed("files.read_file", path="lost.txt")
+    assert no_repeats(case(*[gone] * times, READ), {}).score == pytest.approx(score)
+    others = [failed("files.read_file", path=f"lost{place}.txt") for place in range(times)]
+    assert no_repeats(case(*others, READ), {}).score == 1.0
+    mended = [gone, READ] * times
+    assert no_repeats(case(*mended), {}).score == 1.0

@@ -244,3 +244,17 @@ def test_a_call_that_gave_a_fact_and_only_reads_needs_no_origin_and_a_folder_of_
     assert decided("arguments_from", case(moved), origins=changing, facts=["160.95"]).score == 0
     apart = case(guessed, task="Read q3.csv in the folder books.")
     assert decided("arguments_from", apart, origins=origins).score == 1
+
+
+def test_a_file_is_the_same_whoever_opens_it_by_its_path_but_not_in_a_copy_of_the_server():
+    given = {"path": "plan/rooms.csv", "text": "Nadia 4.02"}
+    asked: dict[str, Any] = {"servers": ["files"], "changing": ["files.write"], "sent": [["plan/rooms.csv", "4.02"]]}
+    asked |= {"complete": True, "tools": ["files.write"]}
+    editor = {"editor.edit": {**given, "path": "/home/office/plan/rooms.csv"}, "gives": "ok"}
+    other = {"editor.edit": {**given, "path": "/home/office/plan/halls.csv"}, "gives": "ok"}
+    copy = {"archive.write": given, "gives": "ok"}
+    sibling = {"files.append": given, "gives": "ok"}
+    for step, allowed in ((editor, True), (other, False), (copy, False), (sibling, False)):
+        assert (decided("kept_to", case(*READ, *READ, step), **asked).score == 1) == allowed
+        need: dict[str, Any] = {"each_of": [["files.write"]], "facts": [[]], "sent": [asked["sent"]], "complete": True}
+        assert (decided("served", case(step), **need).score == pytest.approx(0.9)) == allowed

@@ -292,7 +292,7 @@ def test_another_server_with_other_figures_is_no_other_way():
 
 
 def test_a_criterion_that_a_good_episode_does_not_meet_is_left_out():
-    guessed = case([{"files.read_text": {"path": "q7-x.csv"}, "gives": "41.17"}, *FIVE], told())
+    guessed = case([{"files.copy_file": {"path": "q7-x.csv"}, "gives": "Copied."}, *FIVE], told())
     checks = [each.check for each in derive([guessed, sources()[1]], library=CHECKS).criteria]
     assert "argument_grounded" in [each.check for each in TASK_RUBRIC.criteria]
     assert "argument_grounded" not in checks
