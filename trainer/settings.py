@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from proxy.errors import ConfigurationError
 from trainer.data.settings import DataSettings, SplitSettings
+from trainer.evaluation.settings import EvaluationSettings
 from trainer.loop.training import LoopSettings
 from trainer.ranking.settings import RankingSettings
 
@@ -31,6 +32,9 @@ class TrainingSettings:
     data: DataSettings = field(default_factory=DataSettings)
     split: SplitSettings = field(default_factory=SplitSettings)
     ranking: RankingSettings = field(default_factory=RankingSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    language_model: str | None = None
+    """What a scorer is trained on, and reorders with: a folder, a package, or a hub's name."""
     loop: LoopSettings = field(default_factory=LoopSettings)
 
     def __post_init__(self) -> None:

@@ -84,6 +84,10 @@ def learn(
     ] = True,
     algorithm: AlgorithmOption = None,
     kind: KindOption = None,
+    language_model: Annotated[
+        str | None,
+        typer.Option("--language-model", metavar="NAME_OR_PATH", help="What a scorer is trained on."),
+    ] = None,
     seed: SeedOption = 0,
     split: SplitOption = None,
     epochs: EpochsOption = None,
@@ -121,6 +125,7 @@ def learn(
             Chosen(
                 algorithm=algorithm,
                 kind=kind,
+                language_model=language_model,
                 seed=seed,
                 split=split,
                 epochs=epochs,
@@ -199,4 +204,4 @@ def _say(done: Turn) -> None:
     else:
         typer.echo(f"The run {done.run} made the adapter {(done.adapter or '')[:SHORT]}.")
     for look in done.looks:
-        tell(look)
+        tell(look, deciding=True)

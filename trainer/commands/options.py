@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -39,6 +39,10 @@ AlgorithmOption = Annotated[
 ]
 KindOption = Annotated[
     str | None, typer.Option("--kind", help="What is trained: head (the default), lora of the encoder, or scorer.")
+]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME_OR_PATH", help="What a scorer is trained on, as in --router slm:MODEL."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of all that is drawn.")]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that every row is read, at most.")]
@@ -88,6 +92,7 @@ class Chosen:
 
     algorithm: str | None = None
     kind: str | None = None
+    language_model: str | None = None
     seed: int = 0
     epochs: int | None = None
     learning_rate: float | None = None
@@ -107,7 +112,7 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
     from proxy.router.adapters import Kind
     from trainer.data.settings import CapSettings, DataSettings, SplitSettings
     from trainer.loop.training import LoopSettings
-    from trainer.ranking.settings import Algorithm, RankingSettings
+    from trainer.ranking.settings import Algorithm, defaults
     from trainer.settings import TrainingSettings
 
     _one_of("--algorithm", chosen.algorithm, get_args(Algorithm))
@@ -116,7 +121,6 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
     ranking = _given(
         seed=chosen.seed,
         algorithm=chosen.algorithm,
-        kind=None if chosen.kind is None else Kind(chosen.kind),
         epochs=chosen.epochs,
         learning_rate=chosen.learning_rate,
         batch=chosen.batch,
@@ -128,7 +132,8 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
         least_episodes=chosen.least,
         data=DataSettings(caps=CapSettings(**_given(agent_share=chosen.agent_share))),
         split=SplitSettings(**split),
-        ranking=RankingSettings(**ranking),
+        ranking=replace(defaults(Kind(chosen.kind or Kind.HEAD)), **ranking),
+        language_model=chosen.language_model,
         loop=LoopSettings(**_given(patience=chosen.patience, tensorboard=chosen.tensorboard)),
     )
 

@@ -154,10 +154,12 @@ def promotion_settings(
         raise ConfigurationError(f"a setting of promotion cannot be meant: {error}") from error
 
 
-def tell(look: Look) -> None:
+def tell(look: Look, *, deciding: bool = False) -> None:
+    """On standard error; `deciding` leaves out the gates that let it pass."""
     typer.echo(f"{look.hash[:SHORT]} {look.before}{'' if look.before is look.after else f' -> {look.after}'}", err=True)
     for line in _gates(look):
-        typer.echo(line, err=True)
+        if not deciding or not line.startswith(f"  {_MARKS['passed']}"):
+            typer.echo(line, err=True)
 
 
 def _print(found: Entry, looks: list[Look]) -> None:

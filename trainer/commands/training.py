@@ -31,6 +31,7 @@ from trainer.commands.options import (
     GoodOption,
     HoldOutOption,
     KindOption,
+    LanguageOption,
     LeastOption,
     PatienceOption,
     RateOption,
@@ -60,6 +61,7 @@ def register(family: typer.Typer) -> None:
 def run(
     algorithm: AlgorithmOption = None,
     kind: KindOption = None,
+    model: LanguageOption = None,
     seed: SeedOption = 0,
     resume: Annotated[
         str | None,
@@ -102,6 +104,7 @@ def run(
         Chosen(
             algorithm=algorithm,
             kind=kind,
+            language_model=model,
             seed=seed,
             epochs=epochs,
             learning_rate=learning_rate,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proxy.router.adapters import Kind
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import Encoder
+from proxy.router.language_model import load_language_model
 from trainer.loop.preparing import newest_catalog
 from trainer.loop.runs import Run
 from trainer.loop.trainable import Trainable
@@ -23,7 +25,7 @@ def trainable_of(run: Run, encoder: Encoder, cache: EmbeddingCache) -> Trainable
     """
     from trainer.ranking.training import RankingProblem
 
-    split = run.split
+    settings, split = run.settings, run.split
     rows = [row for row in run.rows if isinstance(row, RankingRow)]
     training = _of(rows, split.training)
     return RankingProblem(
@@ -31,8 +33,11 @@ def trainable_of(run: Run, encoder: Encoder, cache: EmbeddingCache) -> Trainable
         {newest_catalog(training): run.servers},
         encoder,
         cache,
-        run.settings.ranking,
+        settings.ranking,
         validation=_of(rows, split.validation),
+        language=load_language_model(settings.language_model)
+        if settings.ranking.kind is Kind.SCORER and settings.language_model is not None
+        else None,
     )
 
 

@@ -1,6 +1,6 @@
 """From a frozen run to a registered candidate: train, evaluate, save, register; what is done is not done again.
 
-Above: learning.py and the command `train run`. Below: training.py, making.py, held_out.py, and the store's registry.
+Above: learning.py and the command `train run`. Below: training.py, making.py, evaluating.py, and the store's registry.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from typing import Any
 import anyio.to_thread
 
 from proxy.errors import ConfigurationError
-from proxy.router.adapters import Adapter, load_adapter
+from proxy.router.adapters import load_adapter
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import Encoder
+from proxy.store import training_runs
 from proxy.store.database import Database
 from proxy.store.registry import Registered, in_force, register
-from trainer.loop.held_out import measured
+from trainer.evaluation.gating import evidence
+from trainer.loop.evaluating import evaluated
 from trainer.loop.making import trainable_of
 from trainer.loop.runs import FAILED, Run
 from trainer.loop.trainable import Trainable
 from trainer.loop.training import Ended, Tell, train
-from trainer.promotion.evidence import EVIDENCE, Evidence
-from trainer.rows import RankingRow
+from trainer.promotion.evidence import EVIDENCE
 from trainer.settings import to_json
 
 DRAFT = ".draft-"
@@ -83,10 +84,14 @@ async def run_through(
     say("comparing it with what is in force, on what was held out")
     active = (await in_force(database)).active
     before = None if active is None else load_adapter(place.adapters / active)
-    evidence = await anyio.to_thread.run_sync(
-        partial(evaluated, run, load_adapter(place.adapters / hashed), before, place)
-    )
-    result = {"adapter": hashed, "training": asdict(ended), EVIDENCE: evidence.to_json()}
+    report = await evaluated(database, run, load_adapter(place.adapters / hashed), before, place.encoder, place.cache)
+    await training_runs.save(database, report)
+    result = {
+        "adapter": hashed,
+        "training": asdict(ended),
+        "figures": {each.router: {name: its.value for name, its in each.figures.items()} for each in report.routers},
+        EVIDENCE: evidence(report).to_json(),
+    }
     await enter(database, run, place, hashed, result)
     run.end(result)
     return result
@@ -117,15 +122,6 @@ def save(run: Run, trainable: Trainable, ended: Ended, adapters: Path) -> str:
     finally:
         shutil.rmtree(draft.parent, ignore_errors=True)
     return hashed
-
-
-def evaluated(run: Run, adapter: Adapter, before: Adapter | None, place: Place) -> Evidence:
-    """The adapter against the one in force, or none, on the episodes that were held out."""
-    test = frozenset(run.split.test)
-    rows = [row for row in run.rows if isinstance(row, RankingRow) and row.origin.episode_id in test]
-    return measured(
-        rows, run.servers, place.encoder, place.cache, adapter, before, judges=tuple(run.facts["data"]["judges"])
-    )
 
 
 async def enter(database: Database, run: Run, place: Place, hashed: str, result: Mapping[str, Any]) -> None:
