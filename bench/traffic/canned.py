@@ -29,7 +29,7 @@ from bench.traffic.worlds import Worlds
 logger = logging.getLogger("bench.traffic")
 
 VERSION = "2025-11-25"
-SILENT = 25
+SILENT = 50
 """Percent of tools that know nothing by an empty list, and not by an error."""
 Rows = Sequence[Mapping[str, Any]]
 Answer = tuple[int, dict[str, Any] | None]
