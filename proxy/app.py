@@ -51,6 +51,8 @@ from proxy.router.adapters import MANIFEST
 from proxy.router.cutting import Certainty
 from proxy.router.encoder import missing_package
 from proxy.router.exploring import Explorer
+from proxy.router.following import Following
+from proxy.router.guard import CanaryGuard
 from proxy.router.launching import EMBEDDINGS, Launched, missing_second, worker_command
 from proxy.router.lexical import LexicalRouter
 from proxy.router.process import RouterProcess, Timing
@@ -100,6 +102,8 @@ class App:
     """None where nothing is logged."""
     serving: Serving | None
     """None where tools are ranked by words alone."""
+    following: Following | None
+    """None where no registry is followed."""
 
 
 def login_store(settings: Settings, environ: Mapping[str, str]) -> LoginStore:
@@ -182,6 +186,7 @@ def build(
             shadows = ShadowLog(logbook.recorder.shadow)
             recorders.append(shadows)
             serving.observers.append(shadows.shadowed)
+    following = _following(settings, serving, logbook)
 
     def agent_of(context: ServerRequestContext[Any, Any]) -> str:
         return agent_label(context.request.scope) if context.request is not None else "local"
@@ -214,6 +219,8 @@ def build(
                 background.start_soon(follow, settings.config, environ, gateway.apply, gateway.keep_configuration)
             background.start_soon(watch_logins, logins.folder, gateway.pool)
             background.start_soon(service.shapes.save_changes)
+            if following is not None:
+                background.start_soon(following.run)
             yield
             background.cancel_scope.cancel()
 
@@ -224,11 +231,11 @@ def build(
         service.steps.observers.append(StepSpans(traces.tracer))
         # In place of the SDK's own, which stands there by itself.
         server.middleware[0] = TracedRequests(traces.tracer, service.metatools)
-    dashboard = None if logbook is None else _dashboard(logbook, gateway, tokens, settings, security, key)
+    dashboard = None if logbook is None else _dashboard(logbook, gateway, tokens, settings, security, key, following)
     guard = _guard(tokens, settings, security) if dashboard is None else dashboard.guard
     pages = (metrics_route(registry, guard), *(() if dashboard is None else dashboard.routes))
     http = build_http(gateway, server, tokens, settings, security, life, activity, resource_server, pages)
-    return App(gateway, server, http, tokens, activity, service, interpreters, logbook, serving)
+    return App(gateway, server, http, tokens, activity, service, interpreters, logbook, serving, following)
 
 
 def _showing(settings: Settings, key: bytes) -> Showing:
@@ -288,9 +295,21 @@ def _dashboard(
     settings: Settings,
     security: TransportSecuritySettings,
     key: bytes,
+    following: Following | None,
 ) -> Dashboard:
     servers = partial(_server_lines, gateway)
-    return build_dashboard(logbook.database, tokens, servers, settings, security, key)
+    followed = None if following is None else lambda: following.state
+    return build_dashboard(logbook.database, tokens, servers, settings, security, key, followed)
+
+
+def _following(settings: Settings, serving: Serving | None, logbook: Logbook | None) -> Following | None:
+    """None where the registry has no say: without a router or a log, or with an adapter that was given by hand."""
+    if serving is None or logbook is None or settings.router_adapter is not None:
+        return None
+    folder, by = settings.adapters_folder, f"gateway {settings.replica}"
+    following = Following(serving, logbook.database, folder, every_s=settings.follow_s, by=by)
+    CanaryGuard(serving, following.withdraw)
+    return following
 
 
 def _guard(tokens: TokenStore, settings: Settings, security: TransportSecuritySettings) -> Guard:

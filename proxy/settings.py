@@ -15,6 +15,8 @@ from proxy.store.recorder import Level
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DEFAULT_PORT = 8765
+ADAPTERS = "adapters"
+"""Of the state folder, where adapters lie."""
 _REPLICA = re.compile(r"[a-z0-9-]{1,32}")
 ROUTERS = ("auto", "lexical", "fused")
 SECONDS = ("slm:MODEL", "endpoint:URL#MODEL")
@@ -133,7 +135,11 @@ class Settings:
     router_budget_ms: int = 150
     """How long a search waits for the router's process before it goes by words alone."""
     router_adapter: Path | None = None
-    """Folder of the adapter to begin with."""
+    """Folder of the adapter to serve with, in place of those that the registry names."""
+    adapters: Path | None = None
+    """Where the registry's adapters lie, each under its hash; `adapters` in the state folder where it is not set."""
+    follow_s: float = 5.0
+    """How often the registry is read for what to serve with."""
     explore: float = 0.0
     """In which share of searches two neighbours are swapped, so that the log can tell what places are worth."""
     sure_one: float = 0.4
@@ -156,6 +162,10 @@ class Settings:
     def router_second(self) -> str | None:
         """What reorders the best that the fusion finds, if anything does."""
         return None if self.router in ROUTERS else self.router
+
+    @property
+    def adapters_folder(self) -> Path:
+        return self.adapters or self.state_dir / ADAPTERS
 
     @property
     def loopback(self) -> bool:
@@ -186,6 +196,11 @@ class Folders:
     def database(self) -> str:
         """Address of the log where none is given: a file in the state folder."""
         return f"sqlite:///{self.state_dir / 'toolatlas.db'}"
+
+    @property
+    def adapters(self) -> Path:
+        """Where adapters lie where no other folder is given."""
+        return self.state_dir / ADAPTERS
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Folders:

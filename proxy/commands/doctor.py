@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import anyio
 import typer
@@ -21,7 +22,7 @@ from proxy.commands.agent import EndpointOption, ModelOption, model_settings
 from proxy.commands.database_option import DatabaseOption, with_database
 from proxy.commands.local import emit, settings_for, with_gateway
 from proxy.commands.probing import probed
-from proxy.commands.serve import IssuerOption, JwksOption, RouterModelOption, RouterOption
+from proxy.commands.serve import AdaptersOption, IssuerOption, JwksOption, RouterModelOption, RouterOption
 from proxy.commands.servers import ConfigOption, JsonOption
 from proxy.endpoint.issuer import Issuer
 from proxy.endpoint.running import Registry
@@ -29,6 +30,7 @@ from proxy.endpoint.tokens import TokenStore
 from proxy.errors import ConfigurationError, GatewayError
 from proxy.policy.probe import keep
 from proxy.router.encoder import DEFAULT_ENCODER, missing_package
+from proxy.router.following import check_adapter
 from proxy.router.launching import missing_second
 from proxy.servers.config import ServerConfig, TransportKind
 from proxy.servers.configfile import Configuration, load
@@ -37,6 +39,7 @@ from proxy.servers.process import child_environment
 from proxy.servers.review import Reviewer, findings
 from proxy.settings import ROUTERS, Folders, OAuth, Settings, check_router
 from proxy.store.database import Database, read_url, sqlite_path
+from proxy.store.registry import SHORT, in_force
 from proxy.store.tables import EpisodeRow
 
 
@@ -62,15 +65,17 @@ def doctor(
     database: DatabaseOption = None,
     router: RouterOption = "auto",
     router_model: RouterModelOption = DEFAULT_ENCODER,
+    adapters: AdaptersOption = None,
     agent_model: ModelOption = None,
     agent_url: EndpointOption = None,
 ) -> None:
-    """Check Python, folders, configuration, log, router, commands, issuers and every server. Exit code 1 when something
-    is wrong."""
+    """Check Python, folders, configuration, log, router, adapters, commands, issuers and every server. Exit code 1 when
+    something is wrong."""
     settings = settings_for(config)
     findings = [
         *(*_find(settings), _log(database), *_issuers(tuple(oauth_issuer or ()), oauth_jwks_url)),
         *(_router(router, router_model), *_agent(settings, agent_model, agent_url)),
+        *_adapters(settings, database, adapters, ranked=router != "lexical" and missing_package(router_model) is None),
     ]
     console = Console()
 
@@ -176,6 +181,32 @@ def _router(router: str, model: str) -> Finding:
         reordered = "" if second is None else f", reordered by {second}"
         return Finding("router", True, f"by words and the encoder {model}{reordered}")
     return Finding("router", router == "auto", f"by words alone: {problem}")
+
+
+def _adapters(settings: Settings, url: str | None, folder: Path | None, *, ranked: bool) -> Iterator[Finding]:
+    """Whether what the registry has gateways serve with lies where they look for it, whole. Where words alone rank,
+    nothing looks for it."""
+    if not ranked:
+        return
+    url = url or Folders.from_environment(os.environ).database
+    try:
+        parsed = None if url == "none" else read_url(url)
+        if parsed is None or (parsed.drivername == "sqlite" and not sqlite_path(parsed).exists()):
+            return
+        named = with_database(url, in_force)
+    except ConfigurationError:
+        # The finding on the log says so.
+        return
+    place = (folder or settings.adapters_folder).expanduser()
+    for role, hashed in (("active", named.active), ("canary", named.canary), ("shadow", named.shadow)):
+        if hashed is None:
+            continue
+        try:
+            check_adapter(place / hashed)
+            yield Finding(f"{role} adapter", True, hashed[:SHORT])
+        except ConfigurationError as error:
+            advice = "copy it there, name its folder with --adapters, or `toolatlas adapters rollback`"
+            yield Finding(f"{role} adapter", False, str(error), advice)
 
 
 def _agent(settings: Settings, model: str | None, url: str | None) -> Iterator[Finding]:

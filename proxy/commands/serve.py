@@ -67,6 +67,14 @@ RouterModelOption = Annotated[
         envvar="TOOLATLAS_ROUTER_MODEL", metavar="NAME_OR_PATH", help="Encoder: a package, a folder or a hub's name."
     ),
 ]
+AdaptersOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="TOOLATLAS_ADAPTERS",
+        metavar="FOLDER",
+        help="Where promoted adapters lie; `adapters` in the state folder if not given.",
+    ),
+]
 JwksOption = Annotated[
     str | None, typer.Option("--oauth-jwks-url", envvar="TOOLATLAS_OAUTH_JWKS_URL", help="Where its keys are.")
 ]
@@ -107,8 +115,18 @@ def serve(
         ),
     ] = 150,
     router_adapter: Annotated[
-        Path | None, typer.Option(envvar="TOOLATLAS_ROUTER_ADAPTER", help="Folder of an adapter of the router.")
+        Path | None,
+        typer.Option(
+            envvar="TOOLATLAS_ROUTER_ADAPTER", help="Folder of the adapter to serve with, whatever is promoted."
+        ),
     ] = None,
+    adapters: AdaptersOption = None,
+    follow: Annotated[
+        float,
+        typer.Option(
+            min=0.1, envvar="TOOLATLAS_FOLLOW", help="Seconds between two looks at which adapter is promoted."
+        ),
+    ] = 5.0,
     sandbox: Annotated[
         str, typer.Option(envvar="TOOLATLAS_SANDBOX", help="Where agents' code runs: auto, docker, embedded or off.")
     ] = "auto",
@@ -194,6 +212,8 @@ def serve(
         router_model=router_model,
         router_budget_ms=router_budget_ms,
         router_adapter=None if router_adapter is None else router_adapter.expanduser().resolve(),
+        adapters=None if adapters is None else adapters.expanduser().resolve(),
+        follow_s=follow,
         sandbox=check_sandbox(sandbox),
         sandbox_limits=tuple(sandbox_limit or ()),
         database=_database(database, folders),

@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from proxy.dashboard.adapters import Adapters
 from proxy.dashboard.forms import Forms
 from proxy.dashboard.guard import Guard, Hardened, Refused, refusal
 from proxy.dashboard.labelling import Labelling
@@ -36,6 +37,7 @@ from proxy.endpoint.tokens import Scope as TokenScope
 from proxy.endpoint.tokens import TokenStore
 from proxy.settings import Settings
 from proxy.store.database import Database
+from proxy.store.registry import Followed
 
 logger = logging.getLogger("toolatlas.dashboard")
 
@@ -61,12 +63,14 @@ def build_dashboard(
     settings: Settings,
     security: TransportSecuritySettings,
     key: bytes,
+    followed: Callable[[], Followed] | None = None,
 ) -> Dashboard:
     """Pages and REST over `database`.
 
     Args:
         security: Which hosts and origins are the gateway's own, as for `/mcp`.
         key: A secret of the installation, the same in all replicas; sessions are signed with it.
+        followed: What this gateway makes of the registry; None where it follows none.
     """
     secure = settings.public_url is not None and settings.public_url.startswith("https://")
     sessions = Sessions(key, tokens)
@@ -79,6 +83,7 @@ def build_dashboard(
             Pages(database, servers, templates, sessions),
             Labelling(database, forms, templates),
             Signing(tokens, sessions, guard, forms, templates, secure=secure),
+            Adapters(database, followed, templates, sessions),
             templates,
         )
     )
@@ -94,7 +99,9 @@ def build_dashboard(
     )
 
 
-def _pages(guard: Guard, pages: Pages, labelling: Labelling, signing: Signing, templates: Templates) -> Starlette:
+def _pages(
+    guard: Guard, pages: Pages, labelling: Labelling, signing: Signing, adapters: Adapters, templates: Templates
+) -> Starlette:
     def seen(handler: Handler) -> Handler:
         """The page for those who may see it; others are asked to sign in."""
 
@@ -140,6 +147,7 @@ def _pages(guard: Guard, pages: Pages, labelling: Labelling, signing: Signing, t
         Route("/ui/label/{episode:path}", seen(labelling.form)),
         Route("/ui/label/{episode:path}", seen(labelling.save), methods=["POST"]),
         Route("/ui/tools", seen(pages.tools)),
+        Route("/ui/adapters", seen(adapters.page)),
         Route("/ui/{rest:path}", seen(pages.missing)),
     ]
     return _application(routes, problem)

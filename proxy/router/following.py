@@ -9,8 +9,7 @@ router's process is started again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -21,7 +20,7 @@ from proxy.errors import ConfigurationError
 from proxy.router.adapters import load_adapter
 from proxy.router.serving import Serving
 from proxy.store.database import Database
-from proxy.store.registry import SHORT, InForce, in_force, roll_back
+from proxy.store.registry import SHORT, Followed, InForce, in_force, roll_back
 
 logger = logging.getLogger("toolatlas.router")
 
@@ -38,20 +37,6 @@ class _Refusal:
     reason: str
     state: _State
     """As it was before it was tried."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """What a gateway makes of the registry."""
-
-    wanted: InForce = field(default_factory=InForce)
-    """What the registry said last."""
-    serving: InForce = field(default_factory=InForce)
-    """What searches are answered with."""
-    refused: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Hash of an adapter that cannot be loaded -> why."""
-    problem: str | None = None
-    """Why the registry cannot be read; what was in force stays."""
 
 
 class Following:
@@ -158,7 +143,7 @@ class Following:
     async def _load(self, hashed: str, target: InForce) -> None:
         folder, state = self._folder / hashed, self._state(hashed)
         try:
-            await anyio.to_thread.run_sync(_check, folder)
+            await anyio.to_thread.run_sync(check_adapter, folder)
             loaded = await self._serving.process.load(folder)
             if loaded != hashed:
                 raise ConfigurationError(f"the adapter in {folder} was exchanged for {loaded[:SHORT]}")
@@ -194,13 +179,13 @@ class Following:
 
     def _has(self, hashed: str) -> bool:
         try:
-            _check(self._folder / hashed)
+            check_adapter(self._folder / hashed)
         except ConfigurationError:
             return False
         return True
 
 
-def _check(folder: Path) -> None:
+def check_adapter(folder: Path) -> None:
     """Raises ConfigurationError where this is not the adapter that the name of its folder says."""
     adapter = load_adapter(folder)
     if adapter.hash != folder.name:

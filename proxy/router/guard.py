@@ -50,7 +50,7 @@ class _Count:
         self.failed += failed
 
 
-class Guard:
+class CanaryGuard:
     """Watches a gateway's canaries for as long as it runs."""
 
     def __init__(self, serving: Serving, withdraw: Callable[[str, str], None], limits: Limits | None = None) -> None:

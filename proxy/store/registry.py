@@ -13,7 +13,7 @@ changes states, so that there is no moment with two. Rows are only added: the la
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -141,6 +141,20 @@ class InForce:
             share=0.0 if canary is None else self.share,
             former=tuple(each for each in self.former if each not in hashes),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What a gateway makes of the registry."""
+
+    wanted: InForce = field(default_factory=InForce)
+    """What the registry said last."""
+    serving: InForce = field(default_factory=InForce)
+    """What searches are answered with."""
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Hash of an adapter that cannot be loaded -> why."""
+    problem: str | None = None
+    """Why the registry cannot be read; what was in force stays."""
 
 
 async def register(database: Database, adapter: Registered, *, by: str, reason: str | None = None) -> bool:

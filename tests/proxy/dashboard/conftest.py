@@ -73,11 +73,15 @@ class Site:
             public_url=self.public_url,
             servers_host=self.servers_host,
         )
-        origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in self.allowed]
-        security = TransportSecuritySettings(allowed_hosts=self.allowed, allowed_origins=origins)
-        dashboard = build_dashboard(self.database, self.tokens, lambda: self.servers, settings, security, self.key)
+        dashboard = build_dashboard(
+            self.database, self.tokens, lambda: self.servers, settings, self.security(), self.key
+        )
         metrics = Route("/metrics", _Metrics(dashboard.guard.protect(_metrics)))
         return Starlette(routes=[*dashboard.routes, metrics])
+
+    def security(self) -> TransportSecuritySettings:
+        origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in self.allowed]
+        return TransportSecuritySettings(allowed_hosts=self.allowed, allowed_origins=origins)
 
     def client(self, **options: Any) -> httpx2.AsyncClient:
         """A new browser, or program, before a new start of the gateway."""

@@ -19,7 +19,7 @@ import pytest
 from proxy.router.adapters import MANIFEST
 from proxy.router.base import Query, Ranker, Ranking
 from proxy.router.following import Following
-from proxy.router.guard import Guard
+from proxy.router.guard import CanaryGuard
 from proxy.router.serving import Serving
 from proxy.store.database import Database
 from proxy.store.migrating import migrate
@@ -85,7 +85,7 @@ async def following(
         await until(lambda: serving.process.health.ready)
         follower = Following(serving, database, adapters, every_s=0.02)
         if guarded:
-            Guard(serving, follower.withdraw)
+            CanaryGuard(serving, follower.withdraw)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follower.run)
             with anyio.fail_after(2 * LIMIT_S):
