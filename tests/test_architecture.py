@@ -64,11 +64,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         {"judge", "proxy.store", "proxy.openai_client", "proxy.errors", "proxy.settings", "proxy.commands"}
     ),
     # A row reads as the policy reads and has the history that the task had: both are made by the gateway's own code.
-    # Files are replaced as its files are, and documents of tools are made from its records.
+    # Files are replaced as its files are, documents of tools are made from its records, and the report of a run is
+    # drawn as the dashboard draws it.
     "trainer": frozenset(
         {
             *("proxy.store", "proxy.router", "proxy.policy", "proxy.tasks", "proxy.catalog", "proxy.files"),
-            *("proxy.settings", "proxy.errors", "judge"),
+            *("proxy.settings", "proxy.dashboard", "proxy.errors", "judge"),
         }
     ),
     # What people call knows the gateway's own commands, and how the gateway prints strangers' words.

@@ -32,6 +32,7 @@ from proxy.dashboard.servers import ListServers
 from proxy.dashboard.sessions import Sessions
 from proxy.dashboard.signing import Signing
 from proxy.dashboard.templating import Templates
+from proxy.dashboard.training import Training
 from proxy.dashboard.ways import HOME, way_to_login, way_up
 from proxy.endpoint.tokens import Scope as TokenScope
 from proxy.endpoint.tokens import TokenStore
@@ -84,6 +85,7 @@ def build_dashboard(
             Labelling(database, forms, templates),
             Signing(tokens, sessions, guard, forms, templates, secure=secure),
             Adapters(database, followed, templates, sessions),
+            Training(database, templates, sessions),
             templates,
         )
     )
@@ -100,7 +102,13 @@ def build_dashboard(
 
 
 def _pages(
-    guard: Guard, pages: Pages, labelling: Labelling, signing: Signing, adapters: Adapters, templates: Templates
+    guard: Guard,
+    pages: Pages,
+    labelling: Labelling,
+    signing: Signing,
+    adapters: Adapters,
+    training: Training,
+    templates: Templates,
 ) -> Starlette:
     def seen(handler: Handler) -> Handler:
         """The page for those who may see it; others are asked to sign in."""
@@ -148,6 +156,8 @@ def _pages(
         Route("/ui/label/{episode:path}", seen(labelling.save), methods=["POST"]),
         Route("/ui/tools", seen(pages.tools)),
         Route("/ui/adapters", seen(adapters.page)),
+        Route("/ui/training", seen(training.runs)),
+        Route("/ui/training/{run:path}", seen(training.run)),
         Route("/ui/{rest:path}", seen(pages.missing)),
     ]
     return _application(routes, problem)

@@ -1,6 +1,6 @@
 """HTML out of templates/: every value is made visible and then escaped, and none is trusted.
 
-Above: pages.py, signing.py. Below: visible.py and Jinja.
+Above: pages.py, signing.py and the other pages; run_report.py. Below: visible.py and Jinja.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ class Templates:
 
     async def page(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
         """One page. `up` is the way to the folder of the pages: empty, or `../`."""
-        template = self._environment.get_template(name)
-        return HTMLResponse(await anyio.to_thread.run_sync(lambda: template.render(**values)), status)
+        return HTMLResponse(await anyio.to_thread.run_sync(lambda: self.text(name, **values)), status)
+
+    def text(self, name: str, **values: Any) -> str:
+        """The same as text, in this thread."""
+        return self._environment.get_template(name).render(**values)
 
 
 def duration(milliseconds: float) -> str:

@@ -1,7 +1,6 @@
 """Relative ways between pages, and back to one after signing in.
 
-Above: pages.py, signing.py, labelling.py, application.py. Relative, because a proxy in front may serve `/ui` under
-another folder.
+Above: the pages, signing.py, application.py. Relative, because a proxy in front may serve `/ui` under another folder.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from urllib.parse import quote
 from starlette.requests import Request
 
 HOME = "episodes"
-_PLACE = re.compile(r"(servers|tools|(episodes|label)(/[A-Za-z0-9_%.~-]+)?)(\?[A-Za-z0-9_=&%.~+:-]*)?")
+_PLACE = re.compile(
+    r"(servers|tools|adapters|(episodes|label|training)(/[A-Za-z0-9_%.~-]+)?)(\?[A-Za-z0-9_=&%.~+:-]*)?"
+)
 
 
 def way_up(request: Request) -> str:

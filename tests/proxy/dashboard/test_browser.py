@@ -287,8 +287,8 @@ async def test_every_field_has_a_name_and_every_text_its_contrast(site: Site, br
         for dark in (False, True):
             async with watching(browser, base, dark=dark) as watched:
                 await watched.open("login")
-                assert await watched.page.evaluate(_UNNAMED) == []
-                assert await watched.page.evaluate(_FAINT) == []
+                assert await watched.page.evaluate(UNNAMED) == []
+                assert await watched.page.evaluate(FAINT) == []
         site.tokens.revoke("eve")
         for dark in (False, True):
             async with watching(browser, base, dark=dark) as watched:
@@ -298,18 +298,18 @@ async def test_every_field_has_a_name_and_every_text_its_contrast(site: Site, br
                     await watched.open(place)
                     for folded in await watched.page.locator("main summary").all():
                         await folded.click()
-                    assert [place, *await watched.page.evaluate(_UNNAMED)] == [place]
-                    assert [place, *await watched.page.evaluate(_FAINT)] == [place]
+                    assert [place, *await watched.page.evaluate(UNNAMED)] == [place]
+                    assert [place, *await watched.page.evaluate(FAINT)] == [place]
 
 
-_UNNAMED = """
+UNNAMED = """
 () => [...document.querySelectorAll('input:not([type=hidden]):not([hidden]), select, textarea, button, a')]
   .filter(one => !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
   .map(one => one.outerHTML)
 """
 
 # Contrast of WCAG 2: 4.5 for text, against the nearest background that is not transparent.
-_FAINT = """
+FAINT = """
 () => {
   const canvas = Object.assign(document.createElement('canvas'), {width: 1, height: 1})
    .getContext('2d', {willReadFrequently: true});
