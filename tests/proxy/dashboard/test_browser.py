@@ -270,7 +270,7 @@ async def test_pages_work_without_scripts_and_by_keyboard(site: Site, browser: B
         await watched.open("episodes")
         await page.keyboard.press("Tab")
         assert await page.locator(":focus").inner_text() == "Skip to the content"
-        for _ in range(6):
+        for _ in range(8):
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await page.get_by_label("Agent").press_sequentially("ci-runner")
