@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from importlib.util import find_spec
@@ -14,6 +15,11 @@ from typer.testing import CliRunner, Result
 from proxy.cli import build
 from proxy.commands import doctor
 from proxy.router import launching
+from proxy.store.database import Database
+from proxy.store.migrating import migrate
+from proxy.store.registry import State
+from tests.fixtures import routed
+from tests.fixtures.registered import at, named
 from tests.fixtures.running import dead_port_entry, entry
 
 
@@ -163,3 +169,34 @@ def test_a_second_stage_is_named_with_the_package_that_it_lacks(config: Path, mo
     lacking = findings(run("--json", "--router", "endpoint:http://127.0.0.1:1/v1#qwen"))["router"]
     assert (found["ok"], lacking["ok"]) == (find_spec("openai") is not None, False)
     assert "openai is not installed" in lacking["detail"]
+
+
+def test_adapters_that_gateways_look_for_are_looked_for(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(config)
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    monkeypatch.setenv("TOOLATLAS_DATABASE", url)
+    monkeypatch.setattr(doctor, "missing_package", lambda name: None)
+    saved = routed.head(tmp_path / "draft", 1)
+    folder = tmp_path / "state" / "adapters"
+    folder.mkdir(parents=True)
+    saved.folder.rename(folder / saved.hash)
+
+    async def register() -> None:
+        await migrate(url)
+        database = Database(url)
+        await at(database, saved.hash, State.ACTIVE)
+        await at(database, named("nowhere"), State.CANARY)
+        await database.close()
+
+    asyncio.run(register())
+    found = findings(run("--json", "--router", "fused"))
+    assert (found["active adapter"]["ok"], found["active adapter"]["detail"]) == (True, saved.hash[:12])
+    assert not found["canary adapter"]["ok"]
+    assert "there is no adapter in" in found["canary adapter"]["detail"]
+    assert "--adapters" in found["canary adapter"]["advice"]
+    elsewhere = findings(run("--json", "--router", "fused", "--adapters", str(tmp_path / "elsewhere")))
+    assert not elsewhere["active adapter"]["ok"]
+    # Where words alone rank, nobody looks for them.
+    assert "canary adapter" not in findings(run("--json", "--router", "lexical"))
