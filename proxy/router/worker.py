@@ -251,7 +251,7 @@ def serve(load: Callable[[], Encoder], cache: Path, parent: int, load_second: Ca
     embeddings.
     """
     _end_with(parent)
-    _give_way()
+    os.nice(NICENESS)
     # What libraries print must not come between messages.
     voice = Voice(os.dup(1))
     os.dup2(2, 1)
@@ -262,6 +262,7 @@ def serve(load: Callable[[], Encoder], cache: Path, parent: int, load_second: Ca
     gc.disable()
     try:
         encoder, second = load(), load_second()
+        _give_way()
         voice.say("hello")
         gc.freeze()
         gc.enable()
@@ -298,10 +299,10 @@ def _read(inbox: Inbox) -> None:
 
 
 def _give_way() -> None:
-    """To all else that wants to compute."""
-    os.nice(NICENESS)
-    # Where Linux shares processor time among sessions first, that counts within a session only, of which this process
-    # has one to itself: sched(7), "The autogroup feature".
+    """To all other sessions. Where Linux shares processor time among them first, niceness counts within one only, and
+    this process has one to itself: sched(7), "The autogroup feature". Not before it is loaded: beside many that compute
+    that would take minutes.
+    """
     with suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(NICENESS))
 
