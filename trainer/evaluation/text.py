@@ -22,11 +22,11 @@ EXAMPLES = 5
 
 
 def render_text(report: Report, *, width: int = WIDTH) -> str:
-    """What the page says, without plots; lines of at most `width` characters."""
+    """What the page says, without plots; lines of at most `width` characters, but for the command."""
     console = Console(width=width, color_system=None, highlight=False, emoji=False)
     with console.capture() as captured:
         for part in _parts(report):
-            console.print(part)
+            console.print(part, crop=False)
     return captured.get()
 
 
@@ -36,7 +36,8 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         visible(f"Run {report.run}: adapter {report.adapter[:12]} ({report.kind}), made {report.made_at:%Y-%m-%d}")
     )
     yield Text(f"{said.verdict} It is compared with {said.against}.\n")
-    yield Text(visible(f"Command: {report.command}"))
+    # To be copied: in one line, however long.
+    yield Text(visible(f"Command: {report.command}"), no_wrap=True, overflow="ignore")
     yield Text(f"Version {report.version}, commit {(report.commit or 'not known')[:12]}, seed {report.seed}\n")
     if report.routers:
         yield _routers(report)

@@ -36,6 +36,11 @@ def test_text_says_what_was_found_and_what_was_used() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+def test_a_long_command_stays_in_one_line() -> None:
+    command = "toolatlas train run " + " ".join(f"--option-{number} value" for number in range(40))
+    assert f"Command: {command}\n" in render_text(report(command=command))
+
+
 def test_text_gives_the_estimates_where_there_are_some() -> None:
     text = render_text(report(from_log=off_policy()))
     assert "doubly robust: right uses per ranking from 0.410 to 0.460 (.43–.49), effective sample size 512" in text
