@@ -1,4 +1,4 @@
-"""`toolatlas train run`, `list` and `report`: one training, from the log to a candidate.
+"""`toolatlas train run` and `list`: one training, from the log to a candidate; `report` is in report.py.
 
 Above: trainer/cli.py. Below: trainer/loop/. Exit codes of `run` beside the usual: 1 where it was stopped, which a
 checkpoint is written for; 3 where the log has too little.
@@ -44,12 +44,11 @@ from trainer.commands.options import (
     training_settings,
 )
 from trainer.commands.progress import reporting
+from trainer.commands.report import report
 from trainer.commands.stopping import stoppable
 
 if TYPE_CHECKING:
     from trainer.loop.runs import Run
-
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The beginning of its id, or `last`.")]
 
 
 def register(family: typer.Typer) -> None:
@@ -193,14 +192,6 @@ def list_runs(runs: RunsOption = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(3)
 
 
-def report(run: RunArgument = "last", runs: RunsOption = None, as_json: JsonOption = False) -> None:
-    """What a run was made of, how it went, and what its evaluation found."""
-    from trainer.loop.metrics import read
-
-    found = runs_of(runs).named(run)
-    emit({**found.facts, "metrics": read(found.folder), "result": found.result}, as_json, lambda: _report(found))
-
-
 def _say(run: Run) -> None:
     result = run.result or {}
     training, hashed = result["training"], result["adapter"][:SHORT]
@@ -210,32 +201,3 @@ def _say(run: Run) -> None:
         f"validation loss of {training['best_loss']:.4f}."
     )
     typer.echo(f"The adapter {hashed} is a candidate; `toolatlas adapters promote {hashed}` asks its gates.")
-
-
-def _report(run: Run) -> None:
-    from trainer.loop.metrics import read
-
-    facts, data = run.facts, run.facts["data"]
-    typer.echo(
-        f"run {run.id}, version {facts['version']}{'' if facts['commit'] is None else ' ' + facts['commit'][:12]}"
-    )
-    typer.echo(f"command: {facts['command']}")
-    typer.echo(f"data {facts['data_hash'][:SHORT]}: {data['episodes']:,} episodes, {data['rankings']:,} rankings")
-    for reason, count in data["left_out"].items():
-        typer.echo(f"  {count:,} left out: {reason}")
-    for side, count in data["sides"].items():
-        typer.echo(f"  {count:,} {side}")
-    for scope, share in data["scopes"].items():
-        typer.echo(f"  {share:.0%} seen as {scope}")
-    for agent, share in data["agents"].items():
-        typer.echo(f"  {agent} has {data['agents_capped'].get(agent, 0.0):.1%} of the weight, {share:.1%} without caps")
-    for line in read(run.folder):
-        if line["kind"] == "validation":
-            figures = ", ".join(f"{name} {value:.4f}" for name, value in line.items() if name not in ("step", "kind"))
-            typer.echo(f"after {line['step']:,} updates: {figures}")
-    if run.result is None:
-        typer.echo(f"It has not ended; `toolatlas train run --resume {run.id}` goes on.")
-    elif "failed" in run.result:
-        typer.echo(f"It came to nothing: {run.result['failed']}")
-    else:
-        _say(run)
