@@ -84,7 +84,7 @@ class SearchTools:
         within = frozenset(built.catalog.server(name).written for name in wanted) if wanted else None
         task, history, began = arguments.get("task"), _history(request.task), time.perf_counter()
         ranking = await built.ranker.rank(
-            Query(query, task, within, history=history, episode=request.task.id, step=request.caller.step_id),
+            Query(query, task, within, history=history, episode=request.task.episode.id, step=request.caller.step_id),
             CANDIDATES,
         )
         duration_ms = (time.perf_counter() - began) * 1000

@@ -25,6 +25,7 @@ from proxy.app import App, build, check
 from proxy.errors import ConfigurationError
 from proxy.router.base import Query
 from proxy.router.encoder import missing_package
+from proxy.router.serving import in_canary
 from proxy.servers.configfile import parse
 from proxy.settings import Settings
 from proxy.sight import NarrowSight
@@ -209,6 +210,39 @@ async def test_what_is_promoted_is_served_without_a_restart_and_named_in_the_log
             assert list(named) == [None, head.hash, None]
     finally:
         await database.close()
+
+
+@pytest.mark.usefixtures("with_words")
+async def test_whose_a_task_is_can_be_told_from_its_episode_in_the_log(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    await migrate(url)
+    chosen = settings(tmp_path, router="fused", router_budget_ms=60_000, database=url, follow_s=0.05)
+    database = Database(url)
+    head = routed.head(tmp_path / "draft", 1)
+    chosen.adapters_folder.mkdir(parents=True)
+    head.folder.rename(chosen.adapters_folder / head.hash)
+    await at(database, head.hash, State.CANARY, share=0.5)
+    try:
+        async with running(chosen) as app, Client(app.server) as client:
+            following = app.following
+            assert following is not None
+            await until(lambda: following.state.serving.canary == head.hash)
+            answered = 0
+            with anyio.fail_after(LIMIT_S):
+                while answered < 20:
+                    # A catalogue of a moment ago may have been made ready before the adapter was.
+                    answered += "The router is" not in await search(client, "add two whole numbers")
+                    await client.call_tool("finish_task", {"outcome": "done"})
+        statement = select(DecisionRow.episode_id, DecisionRow.adapter).where(DecisionRow.degraded.is_(None))
+        async with database.reading() as connection:
+            decisions = (await connection.execute(statement)).all()
+    finally:
+        await database.close()
+    assert len({episode for episode, _ in decisions}) == 20
+    assert {adapter for _, adapter in decisions} == {None, head.hash}
+    assert [(episode, adapter == head.hash) for episode, adapter in decisions] == [
+        (episode, in_canary(head.hash, episode, 0.5)) for episode, _ in decisions
+    ]
 
 
 @pytest.mark.usefixtures("with_words")

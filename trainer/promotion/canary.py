@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from sqlalchemy import func, select
 
+from proxy.router.process import Why
 from proxy.router.serving import in_canary
 from proxy.store.database import Database
 from proxy.store.decisions import decided
@@ -108,7 +109,8 @@ def _task(trajectory: Trajectory) -> Task | None:
     if not found or trajectory.ending is None:
         return None
     used = sum(any(shown.called is CallOutcome.OK for shown in each.shown) for each in found)
-    answered = sum(each.decision.degraded is None for each in found)
+    # Without its adapter, as while that is made ready for changed tools, the router has answered all the same.
+    answered = sum(each.decision.degraded in (None, Why.UNADAPTED) for each in found)
     return Task(
         episode_id=trajectory.id,
         began_at=trajectory.began_at,

@@ -142,6 +142,14 @@ async def test_a_canary_that_is_late_is_rolled_back_though_words_answered_well(d
     assert "searches that the router answered itself, in time: -0." in found.reason
 
 
+async def test_a_canary_that_is_still_made_ready_is_not_rolled_back_for_that(database: Database) -> None:
+    traffic = Traffic(database)
+    await canary(database, NEW)
+    await traffic.write(300, GOOD, replace(GOOD, unadapted=0.5))
+    gates = (await look(database))[NEW].gates
+    assert [gate.said.split()[0] for gate in gates if gate.name.endswith("in time")] == ["+0.000"]
+
+
 async def test_tasks_of_before_the_canary_answered_do_not_count(database: Database) -> None:
     traffic = Traffic(database)
     await at(database, OLD, State.ACTIVE)

@@ -31,6 +31,8 @@ class Quality:
     success: float = 0.6
     late: float = 0.0
     """Share that words answer, since the router is late."""
+    unadapted: float = 0.0
+    """Share that the router answers without its adapter."""
     reward: float | None = None
     """Mean of the tasks' rewards; none is judged without."""
 
@@ -73,6 +75,8 @@ class Traffic:
         late = bool(self._random.random() < quality.late)
         step = episode.step("search_tools", {"query": "a tool"}, text("tools"))
         answer = {"adapter": None, "policy": "lexical", "degraded": "late"} if late else {"adapter": adapter}
+        if self._random.random() < quality.unadapted:
+            answer = {"adapter": None, "degraded": "without its adapter"}
         episode.decided(step, "a tool", CANDIDATES, 5, **answer)
         if self._random.random() < quality.success:
             episode.call("shop", "tool_0", {}, text("done"))
