@@ -17,6 +17,7 @@ from proxy.dashboard.visible import visible
 from proxy.store.training_report import Estimated, Report
 
 WIDTH = 120
+COMMAND = "Command: "
 EXAMPLES = 5
 """That are shown; the file has all of them."""
 
@@ -26,7 +27,8 @@ def render_text(report: Report, *, width: int = WIDTH) -> str:
     console = Console(width=width, color_system=None, highlight=False, emoji=False)
     with console.capture() as captured:
         for part in _parts(report):
-            console.print(part, crop=False)
+            # A command is to be copied: in one line, however long.
+            console.print(part, soft_wrap=isinstance(part, Text) and part.plain.startswith(COMMAND))
     return captured.get()
 
 
@@ -36,8 +38,7 @@ def _parts(report: Report) -> Iterator[RenderableType]:
         visible(f"Run {report.run}: adapter {report.adapter[:12]} ({report.kind}), made {report.made_at:%Y-%m-%d}")
     )
     yield Text(f"{said.verdict} It is compared with {said.against}.\n")
-    # To be copied: in one line, however long.
-    yield Text(visible(f"Command: {report.command}"), no_wrap=True, overflow="ignore")
+    yield Text(visible(f"{COMMAND}{report.command}"))
     yield Text(f"Version {report.version}, commit {(report.commit or 'not known')[:12]}, seed {report.seed}\n")
     if report.routers:
         yield _routers(report)
