@@ -62,6 +62,10 @@ HoldOutOption = Annotated[
     list[str] | None,
     typer.Option("--hold-out", metavar="SERVER", help="With --split servers; half of them without it. Repeatable."),
 ]
+NearOption = Annotated[
+    float | None,
+    typer.Option("--near", help="The least cosine of near duplicates (0.9); 1 of an encoder to which all is near."),
+]
 ShareOption = Annotated[
     float | None,
     typer.Option("--agent-share", help="The most of what is taught that one agent may have, 0 to 1 (0.2 without it)."),
@@ -102,6 +106,7 @@ class Chosen:
     tensorboard: Path | None = None
     split: str | None = None
     hold_out: Sequence[str] | None = None
+    near: float | None = None
     agent_share: float | None = None
     least: int = 200
     good_episodes: int | None = None
@@ -127,7 +132,8 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
         accumulation=chosen.accumulation,
         good_episodes=chosen.good_episodes,
     )
-    split = _given(seed=chosen.seed, by=chosen.split, servers=tuple(chosen.hold_out) if chosen.hold_out else None)
+    servers = tuple(chosen.hold_out) if chosen.hold_out else None
+    split = _given(seed=chosen.seed, by=chosen.split, servers=servers, near=chosen.near)
     return TrainingSettings(
         least_episodes=chosen.least,
         data=DataSettings(caps=CapSettings(**_given(agent_share=chosen.agent_share))),

@@ -72,7 +72,11 @@ class Run:
 
     @property
     def split(self) -> Split:
-        return Split(**cast("dict[str, Any]", _read(self.folder / SPLIT)))
+        said = _read(self.folder / SPLIT)
+        if said is None:
+            raise ConfigurationError(f"{self.folder} is no run: it has no {SPLIT}")
+        dropped = said.pop("dropped")
+        return Split(**{side: tuple(episodes) for side, episodes in said.items()}, dropped=dropped)
 
     @property
     def result(self) -> Mapping[str, Any] | None:
