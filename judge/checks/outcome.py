@@ -68,6 +68,20 @@ def shown_of(case: Case, values: Sequence[Value], state: Sequence[Sequence[Value
     return all_shown(case, own, servers)
 
 
+def alike(
+    case: Case,
+    values: Sequence[Value],
+    facts: Sequence[Value],
+    state: Sequence[Sequence[Value]],
+    servers: Sequence[str],
+) -> bool:
+    """Whether the whole end is that of good episodes, all facts told and the whole state shown, and something of these
+    values was sent in a change at one of the servers that show it: then it was changed in another way."""
+    changed = [act for act in done(case, servers) if servers and reads(case, act) is False]
+    sent = any(record.has(value) for act in changed for record in passed(case).of(act) for value in values)
+    return sent and found_all(case, facts) and all_shown(case, state, servers)
+
+
 def all_shown(case: Case, state: Sequence[Sequence[Value]], servers: Sequence[str]) -> bool:
     """Whether each of these groups of values is shown; not so where there are none."""
     return bool(state) and all(shown(case, group, servers) is not None for group in state)

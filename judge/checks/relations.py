@@ -15,7 +15,7 @@ from pydantic import Field
 from judge.case import Act, Case
 from judge.checks.base import Finding, check, met, missing, partly
 from judge.checks.evidence import evidence_of
-from judge.checks.outcome import computed, found_all, not_there, shown, shown_of
+from judge.checks.outcome import alike, computed, found_all, not_there, shown, shown_of
 from judge.checks.reading import Reading
 from judge.checks.records import Record, atoms_of, fact, passed, whole_record
 from judge.checks.sightings import done, is_slight, is_word, listed, named_share, once, share_of, told_once
@@ -65,9 +65,11 @@ def arguments_together(
 
     What came to the same end needs no reason: a group that only went to tools `reading` is left out where all `facts`
     came and were told; and one counts where the groups of `state`, which good episodes saw at the end, are shown by
-    the servers `shown_by`, as far as they share a value with it."""
+    the servers `shown_by`, as far as they share a value with it, or all of them with all `facts`, where something of it
+    was sent in a change there."""
     ended = [list(map(fact, each)) for each in state]
-    found_out = bool(reading) and found_all(case, list(map(fact, facts)))
+    told = list(map(fact, facts))
+    found_out = bool(reading) and found_all(case, told)
     sent: list[tuple[Act, Record | Reading]] = [
         (act, record) for act, record in passed(case).all if not any_of or fits(act, any_of)
     ]
@@ -89,11 +91,9 @@ def arguments_together(
             found = shown(case, wanted)
         if found is None and own and elsewhere and not done(case, own):
             continue
-        if (
-            found is None
-            and own
-            and ((found_out and set(own) <= set(reading)) or shown_of(case, wanted, ended, shown_by))
-        ):
+        if found is None and own and found_out and set(own) <= set(reading):
+            continue
+        if found is None and own and _ended_alike(case, wanted, told, ended, shown_by):
             continue
         of += 1
         if found is None:
@@ -116,18 +116,20 @@ def changes_made(
     groups: Groups,
     by: Annotated[Sequence[Names], Field(min_length=1)],
     enough: Sequence[Sequence[Fact]],
+    facts: Sequence[Fact] = (),
     state: Sequence[Sequence[Fact]] = (),
     shown_by: Sequence[str] = (),
 ) -> Finding:
     """Each group of values came together where it belongs: one successful call of the tools that `by` lists for it
     was sent all of it; or a call after the last change shows all of it, or what of `state` shares a value with it:
-    groups that good episodes saw at the end, shown by the servers `shown_by`; or a tool of no group that changes
-    something was sent what `enough` lists for it, which may be nothing: then no other tool will do. With a fifth
-    off where that tool is of another server and no path is among it, since nobody can tell that it changed the same
-    thing; and with all off where the agent looked afterwards and it was not there. The score is the mean; at most
-    half where one of these tools was sent a value of a group that lacks with one of another group instead of its
-    own."""
+    groups that good episodes saw at the end, shown by the servers `shown_by`, or all of it with all `facts` where
+    something of the group was sent in a change there; or a tool of no group that changes something was sent what
+    `enough` lists for it, which may be nothing: then no other tool will do. With a fifth off where that tool is of
+    another server and no path is among it, since nobody can tell that it changed the same thing; and with all off
+    where the agent looked afterwards and it was not there. The score is the mean; at most half where one of these
+    tools was sent a value of a group that lacks with one of another group instead of its own."""
     ended = [list(map(fact, each)) for each in state]
+    told = list(map(fact, facts))
     usual = sorted({tool for tools in by for tool in tools})
     scores: list[float] = []
     lacking: list[str] = []
@@ -139,7 +141,7 @@ def changes_made(
         own = next((act for act, each in passed(case).all if fits(act, tools) and all(map(each.has, wanted))), None)
         found = own or shown(case, wanted)
         score = 1.0
-        if found is None and shown_of(case, wanted, ended, shown_by):
+        if found is None and _ended_alike(case, wanted, told, ended, shown_by):
             scores.append(score)
             continue
         if found is None and place < len(enough):
@@ -160,6 +162,17 @@ def changes_made(
     if crossed := _exchanged([each for each in passed(case).all if fits(each[0], usual)], lost, groups, by):
         return partly(min(EXCHANGED, score), f"{note}, but exchanged in a call of {crossed.written}", acts=[crossed])
     return partly(score, note, acts=once(speaking))
+
+
+def _ended_alike(
+    case: Case,
+    values: Sequence[Value],
+    facts: Sequence[Value],
+    state: Sequence[Sequence[Value]],
+    servers: Sequence[str],
+) -> bool:
+    """Whether what of the end shares a value with these is shown, or the whole end is the same."""
+    return shown_of(case, values, state, servers) or alike(case, values, facts, state, servers)
 
 
 def _sharing(values: Sequence[Value], groups: Sequence[Sequence[Value]]) -> list[Sequence[Value]]:

@@ -6,6 +6,7 @@ Above: of_task.py. Below: sources.py, checks' pairing.py. What the answers do no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, product
 
@@ -19,6 +20,7 @@ from judge.writing.sources import Source
 MAX_PAIRS = 12
 MAX_SUBJECTS = 12
 MAX_PHRASES = 10
+MAX_WORDS = 8
 MAX_PHRASE = 8
 """Words."""
 MAX_ANSWER = 4_000
@@ -97,6 +99,20 @@ def common_phrases(sources: Sequence[Source]) -> list[Value]:
             found.append(longest)
         place += max(1, len(longest.split()))
     return [as_one(phrase) for phrase in dict.fromkeys(found)]
+
+
+def common_words(sources: Sequence[Source]) -> list[Value]:
+    """Single words that each answer has once, that tell something and that a result has, but not the task: `green`."""
+    answers = [Counter(_WORDS.findall(fold(source.case.answer or "")[:MAX_ANSWER])) for source in sources]
+    task = set(_WORDS.findall(fold(sources[0].case.task or "")))
+    given = [
+        set(_WORDS.findall(reading.cleaned[:MAX_ANSWER].casefold())) for reading in sources[0].results[:MAX_RESULTS]
+    ]
+    words = [word for word, times in answers[0].items() if word.isalpha() and times == 1 and word not in task]
+    shared = [
+        word for word in words if all(each[word] == 1 for each in answers) and any(word in each for each in given)
+    ]
+    return [as_one(word) for word in shared if telling_words([word])][:MAX_WORDS]
 
 
 def _told_apart(told: Sequence[Told], named: Sequence[str], facts: Sequence[Value]) -> list[tuple[str, str]]:

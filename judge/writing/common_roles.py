@@ -10,6 +10,8 @@ from typing import Any
 
 from judge.checks.surroundings import Surroundings
 from judge.checks.values import Value, values_in
+from judge.checks.words import fold
+from judge.writing.common_pairs import common_words
 from judge.writing.sources import Source
 
 MAX_FACTS = 16
@@ -18,7 +20,8 @@ MAX_KNOWN = 50
 
 def common_roles(sources: Sequence[Source], agreed: Sequence[Value]) -> dict[str, Any]:
     """The parameters of `told_in_place`; none where there are no two facts."""
-    facts = list(agreed)[:MAX_FACTS]
+    words = [word for word in common_words(sources) if not any(word.written in fold(fact.written) for fact in agreed)]
+    facts = [*agreed, *words][:MAX_FACTS]
     told = [Surroundings(source.case.answer or "", source.case.task or "", facts) for source in sources]
     around = [each.around for each in told]
     listed = frozenset[tuple[int, int]]().union(*(each.listed for each in told))

@@ -42,7 +42,7 @@ def of_task(sources: Sequence[Source]) -> list[Criterion]:
     known = sorted({act.written for source in sources for act in source.acts})
     groups, servers = common_state(sources)
     ended: dict[str, Any] = {"state": groups, "shown_by": servers} if groups else {}
-    found = _written(written, ended, sure=several)
+    found = _written(written, {**ended, "facts": shown} if groups else {}, sure=several)
     reading = {act.written for source in sources for act in source.acts if reads(source.case, act)}
     reading -= {act.written for source in sources for act in source.writes}
     same_end = {**ended, "facts": shown, "reading": sorted(reading)}

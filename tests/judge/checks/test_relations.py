@@ -310,3 +310,19 @@ def test_an_agent_that_asked_for_the_same_otherwise_replaced_nothing():
     assert decided("values_not_replaced", case(other, answer="533.25", task=task), used=used).score == 0.5
     assert decided("values_not_replaced", case(other, answer="533.25", task=task), **asked).why is Why.NOT_APPLICABLE
     assert decided("values_not_replaced", case(other, answer="534", task=task), **asked).score == 0.5
+
+
+def test_a_change_was_made_in_another_way_where_the_whole_end_is_the_same():
+    asked: dict[str, Any] = {"groups": [["stock", "24", "brass lamp"]], "by": [["db.write"]], "enough": [[]]}
+    asked |= {"facts": ["41"], "state": [["IN-20", "41"]], "shown_by": ["db"]}
+    set_to = {"db.write": {"sql": "UPDATE stock SET n = 41 WHERE sku = 'IN-20'"}, "gives": "1 row"}
+    elsewhere = {"db.write": {"sql": "UPDATE shelves SET n = 41 WHERE sku = 'IN-20'"}, "gives": "1 row"}
+    seen = {"db.read": {"sql": "SELECT sku, n FROM lamps"}, "gives": "[{'sku': 'IN-20', 'n': 41}]"}
+    wrong = {"db.read": {"sql": "SELECT sku, n FROM lamps"}, "gives": "[{'sku': 'IN-20', 'n': 17}]"}
+    assert decided("changes_made", case(set_to, seen, answer="41 now."), **asked).score == 1
+    assert decided("changes_made", case(set_to, seen, answer="Done."), **asked).score == 0
+    assert decided("changes_made", case(set_to, wrong, answer="41 now."), **asked).score == 0
+    assert decided("changes_made", case(elsewhere, seen, answer="41 now."), **asked).score == 0
+    assert decided("changes_made", case(seen, set_to, answer="41 now."), **asked).score == 0
+    together = {name: each for name, each in asked.items() if name != "enough"}
+    assert decided("arguments_together", case(set_to, seen, answer="41 now."), **together).why is Why.NOT_APPLICABLE
