@@ -26,6 +26,7 @@ BENCHES = {
     "stubs": "the Python stubs of all tools of a catalogue: valid, exact, and how long",
     "sandbox": "what a run of code costs, and what it saves against calls one by one",
     "store": "what the log costs those who are served, and how fast a large one is read",
+    "learn": "what learning from simulated traffic is worth, and the whole way to an adapter that serves",
     "judge": "whether rewards tell good runs from defective ones, and how fast they come",
     "agent": "turns and tokens of the agent loop in each variant, over published servers",
     "soak": "many agents while servers are killed: no call lost, none mixed up, nothing left behind",

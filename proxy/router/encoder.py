@@ -66,7 +66,8 @@ class TransformersEncoder:
         vectors = np.zeros((len(texts), self.width), dtype=np.float32)
         if not texts:
             return vectors
-        tokens: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=max_tokens)["input_ids"]
+        most = min(max_tokens, getattr(self.model.config, "max_position_embeddings", max_tokens))
+        tokens: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=most)["input_ids"]
         with torch.inference_mode():
             for batch in _batches([len(each) for each in tokens]):
                 vectors[batch] = self.vectors([tokens[index] for index in batch]).float().cpu().numpy()

@@ -1,0 +1,187 @@
+"""The parts of `python -m bench learn` that train on logs and ask held-out tasks. Each returns JSON.
+
+Above: bench/learn.py. Below: the other modules of this package. Every figure is of tasks whose own traffic was not
+trained on, in no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.learned.figures import Worth, compared, worths
+from bench.learned.folds import by_combination, by_task, combination, half
+from bench.learned.logs import DEFAULT, DERIVED, Log, Say
+from bench.learned.training import Bench, adapter_of
+from bench.routed.tasks import Task
+from bench.traffic.poison import POISONER
+from proxy.router.adapters import Adapter, Kind
+from proxy.router.fusion import FusedRouter
+from trainer.data.settings import CapSettings, DataSettings
+from trainer.ranking.settings import RankingSettings, defaults
+
+SIZES = (25, 50, 100, 200, 500, 1_000)
+HALVES = 20
+Folds = Callable[[Sequence[Task], int], list[frozenset[str]]]
+LogOf = Callable[[int, str], Awaitable[Log]]
+"""Of a seed and a kind of rubrics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One catalogue with its tasks and logs."""
+
+    bench: Bench
+    tasks: Sequence[Task]
+    """That need at least one tool."""
+    log: LogOf
+    seeds: Sequence[int]
+    settings: RankingSettings
+    untrained: Mapping[str, Worth]
+    say: Say
+
+    def within(self, ids: frozenset[str]) -> list[Task]:
+        return [task for task in self.tasks if task.task_id in ids]
+
+    def router(self, adapter: Adapter | None, bench: Bench | None = None) -> FusedRouter:
+        its = bench or self.bench
+        return FusedRouter(its.servers, its.encoder, its.cache, adapter)
+
+    async def fold(
+        self,
+        log: Log,
+        held_out: frozenset[str],
+        settings: RankingSettings,
+        *,
+        most: int | None = None,
+        bench: Bench | None = None,
+    ) -> tuple[Mapping[str, Worth], Mapping[str, Worth]]:
+        """Trained on all other tasks' episodes, or the first `most` of them: the held-out tasks before and after."""
+        episodes = log.episodes(frozenset(log.tasks.values()) - held_out)[:most]
+        tasks = self.within(held_out)
+        adapter = await adapter_of(bench or self.bench, log, episodes, settings)
+        old = {task.task_id: self.untrained[task.task_id] for task in tasks}
+        return old, old if adapter is None else worths(self.router(adapter), tasks)
+
+
+async def folded(
+    asked: Asked,
+    folds: Folds,
+    *,
+    settings: RankingSettings | None = None,
+    rubric: str = DEFAULT,
+    seeds: Sequence[int] | None = None,
+    most: int | None = None,
+    first: int | None = None,
+    bench: Bench | None = None,
+) -> dict[str, Any]:
+    """Each task held out once a seed, or only those of the first folds."""
+    pairs: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    by_seed: dict[str, Any] = {}
+    for seed in asked.seeds if seeds is None else seeds:
+        log = await asked.log(seed, rubric)
+        its = replace(settings or asked.settings, seed=seed)
+        own = [
+            await asked.fold(log, held_out, its, most=most, bench=bench)
+            for held_out in folds(asked.tasks, seed)[:first]
+        ]
+        pairs += own
+        by_seed[str(seed)] = compared(asked.tasks, own)
+    return {**compared(asked.tasks, pairs), "seeds": by_seed}
+
+
+async def held_out_tasks(asked: Asked) -> dict[str, Any]:
+    return await folded(asked, by_task)
+
+
+async def unseen_combinations(asked: Asked) -> dict[str, Any]:
+    return await folded(asked, by_combination)
+
+
+async def unseen_servers(asked: Asked, halves: int = HALVES) -> dict[str, Any]:
+    """A random half of the servers that tasks need is held out: what is trained on are tasks that need only the other
+    half, and what is asked are those that need only this one."""
+    needed = sorted({min(need) for task in asked.tasks for need in task.servers})
+    names = {server.written: server.name for server in asked.bench.servers}
+    log = await asked.log(asked.seeds[0], DEFAULT)
+    pairs: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    for seed in range(halves):
+        out = half(needed, seed)
+        asking = frozenset(task.task_id for task in asked.tasks if _needs(task) and _needs(task) <= out)
+        others = frozenset(task.task_id for task in asked.tasks if not _needs(task) & out)
+        if not asking or not others:
+            continue
+        adapter = await adapter_of(asked.bench, log, log.episodes(others), replace(asked.settings, seed=seed))
+        tasks = asked.within(asking)
+        old = {task.task_id: asked.untrained[task.task_id] for task in tasks}
+        if adapter is not None:
+            wrongly = sum(names.get(server, server) in adapter.servers for server in out)
+            asked.say(f"    half {seed}: {len(tasks)} tasks, {wrongly} held-out servers were taken for learned")
+        pairs.append((old, old if adapter is None else worths(asked.router(adapter), tasks)))
+    return {**compared(asked.tasks, pairs), "halves": len(pairs)}
+
+
+async def curve(asked: Asked, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
+    """By number of episodes trained on, in the first seed."""
+    first = asked.seeds[:1]
+    return {str(size): await folded(asked, by_task, seeds=first, most=size) for size in sizes}
+
+
+async def ablation(asked: Asked) -> dict[str, Any]:
+    """The same logs with rewards, and with rewards ignored: whatever was called is right, whoever called it."""
+    ignoring = DataSettings(caps=CapSettings(agent_share=1.0))
+    plain = replace(asked.settings, algorithm="imitation")
+    return {
+        "rewards": await folded(asked, by_task),
+        "filtered imitation": await folded(
+            asked, by_task, settings=replace(asked.settings, algorithm="filtered-imitation")
+        ),
+        "rewards ignored": await folded(asked, by_task, settings=plain, bench=replace(asked.bench, data=ignoring)),
+    }
+
+
+async def rubrics(asked: Asked) -> dict[str, Any]:
+    """Rewards by the default rubric, and by rubrics that were derived from good episodes of the same tasks."""
+    return {kind: await folded(asked, by_task, rubric=kind) for kind in (DEFAULT, DERIVED)}
+
+
+async def kinds(asked: Asked) -> dict[str, Any]:
+    """The head, and LoRA of the encoder, on the same fold of the first seed."""
+    return {
+        kind.value: await folded(asked, by_task, settings=defaults(kind), seeds=asked.seeds[:1], first=1)
+        for kind in (Kind.HEAD, Kind.LORA)
+    }
+
+
+async def poisoned(asked: Asked, log: Log) -> dict[str, Any]:
+    """Nine of ten episodes are by one credential that calls wrong tools and claims success, and one server stuffs its
+    descriptions with everybody's words and praises itself in its results. Held-out tasks, trained on the whole log and
+    on the others' episodes alone; `needed` is what the others' own traffic is worth, with its interval."""
+    others = frozenset(log.agents.values()) - {POISONER}
+    with_it: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    without: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    beside: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    untrained = worths(asked.router(None), asked.tasks)
+    for held_out in by_task(asked.tasks, 0):
+        episodes = log.episodes(frozenset(log.tasks.values()) - held_out)
+        tasks = asked.within(held_out)
+        old = {task.task_id: untrained[task.task_id] for task in tasks}
+        found: list[Mapping[str, Worth]] = []
+        for agents in (None, others):
+            adapter = await adapter_of(asked.bench, log, episodes, asked.settings, agents=agents)
+            found.append(old if adapter is None else worths(asked.router(adapter), tasks))
+        with_it.append((old, found[0]))
+        without.append((old, found[1]))
+        beside.append((found[1], found[0]))
+    share = sum(agent == POISONER for agent in log.agents.values()) / len(log.agents)
+    return {
+        "share of the traffic": round(share, 3),
+        "with it": compared(asked.tasks, with_it),
+        "without it": compared(asked.tasks, without),
+        "difference": compared(asked.tasks, beside),
+    }
+
+
+def _needs(task: Task) -> frozenset[str]:
+    return frozenset(combination(task).split())
