@@ -53,6 +53,8 @@ from trainer.commands.promoting import (
     ApprovalOption,
     BudgetOption,
     EnoughOption,
+    LeastClustersOption,
+    LeastTasksOption,
     ShadowedOption,
     ShareOption,
     promotion_settings,
@@ -101,6 +103,8 @@ def learn(
     shadowed: ShadowedOption = 50,
     enough: EnoughOption = 200,
     amount: AmountOption = 0.2,
+    least_tasks: LeastTasksOption = 30,
+    least_clusters: LeastClustersOption = 10,
     url: UrlOption = None,
     model: ModelOption = None,
     send_server: SendServerOption = None,
@@ -138,7 +142,9 @@ def learn(
             )
         ),
         rubrics=RubricSettings(derive=rubrics),
-        promotion=promotion_settings(share, require_approval, router_budget_ms, shadowed, enough, amount),
+        promotion=promotion_settings(
+            share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters
+        ),
         new_episodes=new,
     )
     known, loadable = runs_of(runs), usable(adapters)

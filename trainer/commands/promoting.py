@@ -55,6 +55,12 @@ ShadowedOption = Annotated[
 EnoughOption = Annotated[
     int, typer.Option("--enough", min=1, help="Searches of a canary's tasks before it can become active.")
 ]
+LeastTasksOption = Annotated[
+    int, typer.Option("--least-tasks", min=1, help="Held-out tasks that it takes to say that nothing is lost.")
+]
+LeastClustersOption = Annotated[
+    int, typer.Option("--least-clusters", min=2, help="Different combinations of servers among them.")
+]
 AmountOption = Annotated[
     float,
     typer.Option("--amount", help="The loss in share of successful searches that a canary must be shown not to have."),
@@ -74,6 +80,8 @@ def promote(
     shadowed: ShadowedOption = 50,
     enough: EnoughOption = 200,
     amount: AmountOption = 0.2,
+    least_tasks: LeastTasksOption = 30,
+    least_clusters: LeastClustersOption = 10,
     folder: FolderOption = None,
     by: ByOption = None,
     database: DatabaseOption = None,
@@ -81,7 +89,9 @@ def promote(
 ) -> None:
     """One step forward, if its gates let it pass: candidate, shadow, canary, active. A retired one becomes a candidate
     again. Exit code 1 where a gate refuses it, 3 where one holds it."""
-    settings = promotion_settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
+    settings = promotion_settings(
+        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters
+    )
     name, loadable = by or user(), usable(folder)
 
     async def work(log: Database) -> tuple[Entry, list[Look]]:
@@ -116,6 +126,8 @@ def watch_adapters(
     shadowed: ShadowedOption = 50,
     enough: EnoughOption = 200,
     amount: AmountOption = 0.2,
+    least_tasks: LeastTasksOption = 30,
+    least_clusters: LeastClustersOption = 10,
     every: Annotated[float, typer.Option("--every", min=1.0, metavar="SECONDS", help="Between two looks.")] = 60.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
     folder: FolderOption = None,
@@ -126,7 +138,9 @@ def watch_adapters(
     it shows that agents are served worse. Runs until it is stopped."""
     from trainer.promotion.watching import watch
 
-    settings = promotion_settings(share, require_approval, router_budget_ms, shadowed, enough, amount)
+    settings = promotion_settings(
+        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters
+    )
     loadable = usable(folder)
     with_database(
         database,
@@ -137,15 +151,25 @@ def watch_adapters(
 
 
 def promotion_settings(
-    share: float, approval: bool, budget_ms: int, shadowed: int, enough: int, amount: float
+    share: float,
+    approval: bool,
+    budget_ms: int,
+    shadowed: int,
+    enough: int,
+    amount: float,
+    least_tasks: int,
+    least_clusters: int,
 ) -> PromotionSettings:
+    """Raises ConfigurationError where a value cannot be meant."""
     from trainer.promotion.gates import GateSettings
     from trainer.promotion.sequential import SequentialSettings
     from trainer.promotion.settings import PromotionSettings
 
     try:
         return PromotionSettings(
-            gates=GateSettings(approval=approval, budget_ms=budget_ms),
+            gates=GateSettings(
+                approval=approval, budget_ms=budget_ms, least_tasks=least_tasks, least_clusters=least_clusters
+            ),
             sequential=SequentialSettings(amount=amount, enough=enough),
             shadowed=shadowed,
             share=share,
