@@ -19,7 +19,7 @@ from trainer.evaluation.answers import Answer, answered, p95_ms
 from trainer.evaluation.changes import changes
 from trainer.evaluation.comparing import Comparison, compare
 from trainer.evaluation.decisions import decisions
-from trainer.evaluation.off_policy import from_log
+from trainer.evaluation.off_policy import from_log, too_little
 from trainer.evaluation.routers import ADAPTER, compared_with, hash_of
 from trainer.evaluation.settings import EvaluationSettings
 from trainer.evaluation.shown_log import shown_log
@@ -89,7 +89,7 @@ def _evaluated(
     scopes: Mapping[str, str],
     settings: EvaluationSettings,
 ) -> Report:
-    before = compared_with(list(routers))
+    before = compared_with(routers)
 
     def of(episodes: Iterable[str], most: int) -> list[HeldOut]:
         return held_out(rows, episodes, margin=settings.margin, agent_share=settings.agent_share, most=most)
@@ -145,7 +145,10 @@ def _seen(rows: Sequence[RankingRow], split: Split) -> frozenset[str]:
 def _from_log(rows: Sequence[RankingRow], split: Split, router: Router, settings: EvaluationSettings) -> FromLog:
     """On what was not trained on: an adapter knows what it was trained on."""
     others = frozenset((*split.validation, *split.test))
-    return from_log(shown_log([row for row in rows if row.origin.episode_id in others], router), settings)
+    own = [row for row in rows if row.origin.episode_id in others]
+    # To ask the router about every ranking takes its time.
+    nothing = too_little(shown_log(own, None), settings) is not None
+    return from_log(shown_log(own, None if nothing else router), settings)
 
 
 def _data(facts: Mapping[str, Any], tasks: int) -> DataUsed:

@@ -58,7 +58,7 @@ def from_log(log: ShownLog, settings: EvaluationSettings, *, draws: int = DRAWS)
         model = f"examination estimated from {sum(swaps)} swapped neighbours"
     else:
         model = "examination as given: " + ", ".join(f"{each:g}" for each in given)
-    reason = _too_little(log, settings, swaps)
+    reason = too_little(log, settings)
     whole = np.ones(len(log.used))
     examined = _examination(log, given)(whole) if reason is None else np.zeros(0)
     effective = 0.0 if reason is not None else effective_size(log, examined)
@@ -151,7 +151,8 @@ def _examination(log: ShownLog, given: Sequence[float] | None) -> Callable[[Real
     return lambda _: fixed
 
 
-def _too_little(log: ShownLog, settings: EvaluationSettings, swaps: Sequence[int]) -> str | None:
+def too_little(log: ShownLog, settings: EvaluationSettings) -> str | None:
+    """Why the log allows no estimate of any order; None where it may."""
     if log.rankings < settings.least_rankings:
         return (
             f"no estimate: {log.rankings} of the {settings.least_rankings} rankings needed showed two tools or more; "
@@ -164,6 +165,7 @@ def _too_little(log: ShownLog, settings: EvaluationSettings, swaps: Sequence[int
             f"no estimate: rankings showed up to {log.places} tools, and an examination is given for "
             f"{len(settings.examination)} places"
         )
+    swaps = swaps_of_pairs(log)
     fewest = min(swaps)
     if fewest < settings.least_swaps:
         place = swaps.index(fewest) + 1

@@ -5,7 +5,7 @@ Above: the loop; evaluating.py for the names. Below: the router's own code, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from proxy.catalog.records import ServerRecord
 from proxy.router.adapters import Adapter
@@ -44,7 +44,7 @@ def routers(
     return {**made, ADAPTER: FusedRouter(servers, encoder, cache, adapter)}
 
 
-def compared_with(names: Sequence[str] | dict[str, Router]) -> str:
+def compared_with(names: Container[str]) -> str:
     """Which of them the adapter is compared with: what is in force, else the router without an adapter."""
     return PREVIOUS if PREVIOUS in names else FUSED
 

@@ -58,9 +58,9 @@ class ShownLog:
         return np.where(place == self.ranked, 1 - self.chance * neighbours, np.where(near, self.chance, 0.0))
 
 
-def shown_log(rows: Sequence[RankingRow], router: Router) -> ShownLog:
+def shown_log(rows: Sequence[RankingRow], router: Router | None) -> ShownLog:
     """Of rankings that showed at least two tools. `router`: whose order of the same tools is asked about; tools that it
-    does not rank come last, as they were."""
+    does not rank come last, as they were. None asks about the order before any swap."""
     columns: list[tuple[int, int, int, int, int, int, float, float]] = []
     episodes: dict[str, int] = {}
     rankings = swaps = 0
@@ -69,7 +69,8 @@ def shown_log(rows: Sequence[RankingRow], router: Router) -> ShownLog:
             continue
         episode = episodes.setdefault(row.origin.episode_id, len(episodes))
         ranked, chance, swapped = _chances(row)
-        order = {each.tool: place for place, each in enumerate(router.rank(row.query, EVERYTHING))}
+        best = [] if router is None else router.rank(row.query, EVERYTHING)
+        order = {each.tool: place for place, each in enumerate(best)}
         wanted = sorted(row.shown, key=lambda tool: (order.get(tool, len(order)), ranked[tool]))
         right = {each.tool for each in row.right if each.shown}
         for place, tool in enumerate(row.shown):

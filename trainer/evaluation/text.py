@@ -6,6 +6,7 @@ Above: the command `train report`. Below: rich, and proxy/dashboard/visible.py, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 
 from rich.box import SIMPLE
 from rich.console import Console, RenderableType
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.dashboard.run_report import shown
+from proxy.dashboard.templating import duration
 from proxy.dashboard.visible import visible
 from proxy.store.training_report import Estimated, Report
 
@@ -34,9 +36,8 @@ def render_text(report: Report, *, width: int = WIDTH) -> str:
 
 def _parts(report: Report) -> Iterator[RenderableType]:
     said = shown(report)
-    yield Text(
-        visible(f"Run {report.run}: adapter {report.adapter[:12]} ({report.kind}), made {report.made_at:%Y-%m-%d}")
-    )
+    made = f"{report.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    yield Text(visible(f"Run {report.run}: adapter {report.adapter[:12]} ({report.kind}), evaluated {made}"))
     yield Text(f"{said.verdict} It is compared with {said.against}.\n")
     yield Text(visible(f"{COMMAND}{report.command}"))
     yield Text(f"Version {report.version}, commit {(report.commit or 'not known')[:12]}, seed {report.seed}\n")
@@ -62,7 +63,7 @@ def _routers(report: Report) -> Table:
     table.add_row("NLL, nats", *["" if each is None else _unsigned(each.nll) for each in found])
     table.add_row("calibration error", *["" if each is None else f"{each.ece:.3f}" for each in found])
     times = [router.p95_ms for router in report.routers]
-    table.add_row("95 of 100 within", *["" if each is None else f"{each:.0f} ms" for each in times])
+    table.add_row("95 of 100 within", *["" if each is None else duration(each) for each in times])
     return table
 
 

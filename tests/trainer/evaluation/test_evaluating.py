@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from proxy.errors import ConfigurationError
+from proxy.router.adapters import save_adapter
 from proxy.router.base import Query, Ranked, Router
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.fusion import FusedRouter
@@ -22,7 +24,7 @@ from trainer.evaluation.alone import EncoderRouter
 from trainer.evaluation.comparing import compare
 from trainer.evaluation.evaluating import curves, evaluate
 from trainer.evaluation.gating import evidence
-from trainer.evaluation.routers import ADAPTER, FUSED, LEXICAL, PREVIOUS, compared_with
+from trainer.evaluation.routers import ADAPTER, FUSED, LEXICAL, PREVIOUS, compared_with, routers
 from trainer.evaluation.settings import EvaluationSettings
 from trainer.evaluation.shown_log import shown_log
 from trainer.evaluation.slices import slices
@@ -58,6 +60,33 @@ class Knowing:
             scores = {name: -score for name, score in scores.items()}
         order = sorted(names, key=lambda name: -scores[name])
         return [Ranked(name, scores[name]) for name in order][:limit]
+
+
+@pytest.mark.parametrize("previous", [False, True])
+async def test_an_adapter_that_changes_nothing_is_found_to_change_nothing(tmp_path: Path, previous: bool) -> None:
+    encoder = WordEncoder()
+    head = np.zeros((encoder.width, encoder.width), dtype=np.float32)
+    own, other = (
+        save_adapter(tmp_path / name, base_hash=encoder.hash, servers=["files"], head=head, facts={"name": name})
+        for name in ("own", "other")
+    )
+    rows, split = rows_and_split()
+    made = routers(catalogue(), encoder, EmbeddingCache(None), own, other if previous else None)
+    report = await evaluate(rows, split, made, kind="head", facts=FACTS)
+    assert (report.adapter, report.against) == (own.hash, other.hash if previous else None)
+    assert [each.adapter for each in report.routers] == [
+        None,
+        None,
+        None,
+        *([other.hash] if previous else []),
+        own.hash,
+    ]
+    for each in report.slices:
+        assert each.differences == (0.0,) * each.tasks
+        assert (each.difference.low, each.difference.high) == (0.0, 0.0)
+    assert report.changed == ()
+    figures = {each.router: each.figures for each in report.routers}
+    assert figures[ADAPTER] == figures[FUSED] != figures[LEXICAL]
 
 
 def base() -> dict[str, Router]:

@@ -26,6 +26,7 @@ def plots_of(html: str) -> list[ElementTree.Element]:
 def test_text_says_what_was_found_and_what_was_used() -> None:
     text = render_text(report())
     assert "It finds more: tools found among the first 10 went from 0.700 to 0.790 on 77 held-out tasks" in text
+    assert "Run 20261130-101500-abcdef: adapter abababababab (head), evaluated 2026-11-30 10:22 UTC" in text
     assert "Command: toolatlas train run --since 2026-11-01 --seed 3" in text
     assert re.search(r"server recall@5 .*0\.790 \(\.76–\.82\)", text)
     assert re.search(r"servers: some not seen in training .* -0\.030 \(-0\.130 to \+0\.070\)", text)
