@@ -99,7 +99,9 @@ class RankingProblem:
     @property
     def steps(self) -> int:
         """How many updates there are in all."""
-        return self._settings.epochs * self._of_epoch
+        most = self._settings.most_updates
+        of_epochs = self._settings.epochs * self._of_epoch
+        return of_epochs if most is None else min(most, of_epochs)
 
     @property
     def done(self) -> bool:
@@ -200,17 +202,17 @@ def _policy(
     cache: EmbeddingCache,
     language: LanguageModel | None,
 ) -> Policy:
-    match settings.kind:
-        case Kind.HEAD:
-            return HeadPolicy(servers, own, encoder, cache)
-        case Kind.LORA:
-            return EncoderLoraPolicy(servers, own, encoder, cache, rank=settings.rank, read=settings.candidates)
-        case Kind.SCORER:
-            if language is None:
-                raise ConfigurationError("a scorer is trained on a language model, and none is named")
-            learned = [tool for tool, is_learned in zip(own.tools, own.learned, strict=True) if is_learned]
-            base = FusedRouter(servers, encoder, cache)
-            return ScorerPolicy(language, base, learned, rank=settings.rank, candidates=settings.candidates)
+    if settings.kind is Kind.HEAD:
+        return HeadPolicy(servers, own, encoder, cache)
+    if settings.kind is Kind.LORA:
+        return EncoderLoraPolicy(servers, own, encoder, cache, rank=settings.rank, read=settings.candidates)
+    if settings.kind is Kind.SCORER:
+        if language is None:
+            raise ConfigurationError("a scorer is trained on a language model, and none is named")
+        learned = [tool for tool, is_learned in zip(own.tools, own.learned, strict=True) if is_learned]
+        base = FusedRouter(servers, encoder, cache)
+        return ScorerPolicy(language, base, learned, rank=settings.rank, candidates=settings.candidates)
+    raise ConfigurationError(f"a {settings.kind} does not rank; choose head, lora or scorer")
 
 
 def _newest(rows: Sequence[RankingRow], catalogs: Mapping[str, Sequence[ServerRecord]]) -> Sequence[ServerRecord]:

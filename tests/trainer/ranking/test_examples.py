@@ -98,7 +98,11 @@ def test_columns_stand_for_the_whole_catalogue() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"beta": 0.0}, {"clip": 0.0}, {"floor": 0.0}, {"epochs": 0}, {"negative": -1.0}, {"replay": float("nan")}]
+    "wrong",
+    [
+        *({"beta": 0.0}, {"clip": 0.0}, {"floor": 0.0}, {"epochs": 0}, {"negative": -1.0}, {"replay": float("nan")}),
+        {"most_updates": 0},
+    ],
 )
 def test_settings_name_what_is_out_of_bounds(wrong: dict[str, float]) -> None:
     (name,) = wrong

@@ -136,6 +136,16 @@ def test_accumulation_changes_memory_and_not_the_losses() -> None:
         assert whole.step()["loss"] == pytest.approx(pieces.step()["loss"], abs=1e-5)
 
 
+def test_updates_end_with_the_epochs_or_before() -> None:
+    assert problem().steps == problem(replace(SETTINGS, most_updates=10_000)).steps > 7
+    bounded = problem(replace(SETTINGS, most_updates=2))
+    assert bounded.steps == 2
+    bounded.step()
+    assert not bounded.done
+    bounded.step()
+    assert bounded.done
+
+
 def test_validation_changes_nothing() -> None:
     first, second = problem(), problem()
     for _ in range(3):
