@@ -172,6 +172,7 @@ async def _sources(database: Database, cases: dict[str, Case], library: Library)
         candidates.append(
             Candidate(
                 episode_id=episode_id,
+                agent=case.trajectory.agent,
                 label=mean_labels(said.get(episode_id, ()), None).get(None),
                 reward=rewards.get(episode_id),
                 outcome=None if ending is None else ending.outcome,

@@ -6,6 +6,7 @@ some are always left to be judged; and one alone is no source, since nobody can 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ class Candidate:
     """What is known of one episode of the group."""
 
     episode_id: str
+    agent: str
+    """As the log names it; callers without credentials are one agent."""
     label: float | None
     """Mean of what people said of the whole episode, 0 to 1; None where nobody did."""
     reward: float | None
@@ -35,10 +38,11 @@ def choose_sources(group: Sequence[Candidate]) -> tuple[str, ...]:
     may serve.
 
     A person's word outweighs everything. Without one it takes the agent's claim to have done it and a reward of at
-    least `GOOD`.
+    least `GOOD`; and where several agents have such episodes none gives more than the others together, so that nobody
+    alone says by what the others are judged.
     """
     good = sorted((each for each in group if _is_good(each)), key=_order)
-    chosen = good[: min(len(group) // 2, MOST)]
+    chosen = _shared(good)[: min(len(group) // 2, MOST)]
     return tuple(each.episode_id for each in chosen) if len(chosen) >= LEAST else ()
 
 
@@ -46,6 +50,21 @@ def _is_good(candidate: Candidate) -> bool:
     if candidate.label is not None:
         return candidate.label >= GOOD
     return candidate.reward is not None and candidate.reward >= GOOD and candidate.outcome == _DONE
+
+
+def _shared(good: Sequence[Candidate]) -> list[Candidate]:
+    """Those with a person's word, then the surest of each agent, the second of each, and so on."""
+    said = [each for each in good if each.label is not None]
+    counts = Counter(each.agent for each in good if each.label is None)
+    taken: Counter[str] = Counter()
+    rounds: list[tuple[int, Candidate]] = []
+    for each in good:
+        others = counts.total() - counts[each.agent]
+        if each.label is None and (not others or taken[each.agent] < others):
+            rounds.append((taken[each.agent], each))
+            taken[each.agent] += 1
+    # Stable: within a round the surest comes first.
+    return [*said, *(each for _, each in sorted(rounds, key=lambda found: found[0]))]
 
 
 def _order(candidate: Candidate) -> tuple[bool, float, str]:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from judge.writing.choosing import MOST, Candidate, choose_sources
 
 
-def candidate(name: str, *, label: float | None = None, reward: float | None = None, outcome: str | None = "done"):
-    return Candidate(episode_id=name, label=label, reward=reward, outcome=outcome)
+def candidate(
+    name: str,
+    *,
+    label: float | None = None,
+    reward: float | None = None,
+    outcome: str | None = "done",
+    agent: str = "laptop",
+):
+    return Candidate(episode_id=name, agent=agent, label=label, reward=reward, outcome=outcome)
 
 
 def test_a_persons_label_outweighs_reward_and_claim():
@@ -43,3 +50,12 @@ def test_one_good_episode_alone_is_no_source():
     assert choose_sources([candidate("a", reward=1.0), candidate("b"), candidate("c"), candidate("d")]) == ()
     assert choose_sources([candidate("a", reward=1.0), candidate("b", reward=1.0), candidate("c", reward=1.0)]) == ()
     assert choose_sources([]) == ()
+
+
+def test_no_agent_gives_more_sources_than_the_others_together():
+    flood = [candidate(f"f{place}", reward=1.0, agent="flood") for place in range(20)]
+    others = [candidate("a", reward=0.9, agent="ada"), candidate("b", reward=0.8, agent="ben")]
+    assert choose_sources([*flood, *others]) == ("f0", "a", "b", "f1")
+    assert choose_sources(flood) == tuple(each.episode_id for each in sorted(flood, key=lambda e: e.episode_id))[:MOST]
+    labelled = [candidate(f"l{place}", label=1.0, agent="flood") for place in range(3)]
+    assert choose_sources([*labelled, *flood, *others])[:3] == ("l0", "l1", "l2")
