@@ -22,8 +22,9 @@ from proxy.policy.base import Variant
 from proxy.policy.client_world import connected
 from proxy.policy.limits import WorkLimits, work_limits
 from proxy.policy.loop import Did, Stop, Worked, work
-from proxy.policy.making import opened, variant_of
+from proxy.policy.making import adapter_named, opened, variant_of
 from proxy.policy.surface import Surface
+from proxy.router.adapters import Adapter
 from proxy.settings import Folders, ModelSettings
 from proxy.store.rendering import shortened, visible
 
@@ -57,6 +58,12 @@ def agent(
     endpoint: Annotated[str | None, _named("--endpoint", *_URL)] = None,
     variant: Annotated[str, _named("--variant", *_VARIANT)] = Variant.TOOLS.value,
     limit: Annotated[list[str] | None, _named("--limit", *_LIMIT)] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            "--adapter", metavar="ID", help="Policy for the local model: the beginning of its hash, or its folder."
+        ),
+    ] = None,
     url: Annotated[
         str | None, typer.Option("--url", help="MCP endpoint of the gateway; the one that runs here if not given.")
     ] = None,
@@ -75,9 +82,10 @@ def agent(
     if token_env is not None and not token:
         raise ConfigurationError(f"--token-env names the variable {token_env}, which is not set or empty")
     chosen, limits = variant_of(variant), work_limits(limit or ())
+    policy = None if adapter is None else adapter_named(adapter, _adapters())
     target = url or _running(config)
     console = Console(highlight=False)
-    worked = anyio.run(_work, task, settings, target, token, chosen, limits, None if as_json else console)
+    worked = anyio.run(_work, task, settings, policy, target, token, chosen, limits, None if as_json else console)
     if as_json:
         typer.echo(visible_json(asdict(worked), indent=2))
     else:
@@ -110,9 +118,15 @@ def _running(config: Path | None) -> str:
     return record.url
 
 
+def _adapters() -> Path:
+    given = os.environ.get("TOOLATLAS_ADAPTERS")
+    return Path(given).expanduser() if given else Folders.from_environment(os.environ).adapters
+
+
 async def _work(
     task: str,
     settings: ModelSettings,
+    policy: Adapter | None,
     url: str,
     token: str | None,
     variant: Variant,
@@ -123,7 +137,7 @@ async def _work(
         if console is not None:
             _show(did, console)
 
-    async with opened(settings, limits) as model, connected(url, variant, token) as world:
+    async with opened(settings, limits, policy) as model, connected(url, variant, token) as world:
         return await work(task, model, Surface(world, variant), limits, show)
 
 

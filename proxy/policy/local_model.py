@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from proxy.policy.base import Action, Answer, Conversation
 from proxy.policy.text_calls import SAID_CHARS, asked_of, found, messages, without_reasoning
+from proxy.router.adapters import Adapter
 from proxy.router.local_model import LocalChat
 from proxy.settings import ModelSettings
 
@@ -25,15 +26,17 @@ class LocalModel:
         ConfigurationError: As `LocalChat` does.
     """
 
-    def __init__(self, settings: ModelSettings, output_tokens: int) -> None:
+    def __init__(self, settings: ModelSettings, output_tokens: int, adapter: Adapter | None = None) -> None:
         self._settings = settings
+        self._adapter = adapter
         self._output_tokens = output_tokens
-        self._chat = LocalChat(settings.model)
+        self._chat = LocalChat(settings.model, adapter)
         self._ids = count(1)
 
     @property
     def identity(self) -> str:
-        return self._settings.identity
+        own = self._settings.identity
+        return own if self._adapter is None else f"{own} with the adapter {self._adapter.hash[:12]}"
 
     async def close(self) -> None:
         """Nothing is held open."""

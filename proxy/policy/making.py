@@ -8,31 +8,53 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from proxy.errors import ConfigurationError
 from proxy.policy.base import Model, Variant
 from proxy.policy.limits import WorkLimits
 from proxy.policy.local_model import LocalModel
 from proxy.policy.openai_model import OpenAIModel
+from proxy.router.adapters import Adapter, load_adapter
 from proxy.settings import ModelSettings
 
 
 @asynccontextmanager
-async def opened(settings: ModelSettings, limits: WorkLimits) -> AsyncGenerator[Model]:
-    """The model, closed in the end.
+async def opened(settings: ModelSettings, limits: WorkLimits, adapter: Adapter | None = None) -> AsyncGenerator[Model]:
+    """The model, under a policy adapter if one is given, closed in the end.
 
     Raises:
-        ConfigurationError: A package is missing, or there is no such local model.
+        ConfigurationError: A package is missing, or there is no such local model; or the adapter is for something else.
     """
     model: Model
     if settings.url is None:
-        model = LocalModel(settings, limits.output_tokens)
+        model = LocalModel(settings, limits.output_tokens, adapter)
+    elif adapter is not None:
+        raise ConfigurationError(
+            "an adapter is loaded onto a model in this process; an endpoint has to load it itself, under a name of "
+            "its own, which --model then names"
+        )
     else:
         model = OpenAIModel(settings, limits.output_tokens)
     try:
         yield model
     finally:
         await model.close()
+
+
+def adapter_named(said: str, folder: Path) -> Adapter:
+    """A folder that holds an adapter, or the beginning of the hash of one in `folder`.
+
+    Raises:
+        ConfigurationError: There is none, or there are several, or it is damaged.
+    """
+    if (path := Path(said).expanduser()).is_dir():
+        return load_adapter(path)
+    found = [each for each in folder.glob("*") if each.name.startswith(said) and each.is_dir()]
+    if len(found) != 1:
+        how_many = "no adapter" if not found else f"{len(found)} adapters"
+        raise ConfigurationError(f"{how_many} in {folder} begin with {said!r}; `toolatlas adapters list` shows them")
+    return load_adapter(found[0])
 
 
 def check_remote(settings: ModelSettings) -> None:

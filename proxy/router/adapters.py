@@ -1,9 +1,9 @@
 """What was learned, on disk and on an encoder: a head on the query side, or LoRA on the encoder itself; or LoRA on a
-language model that reorders.
+language model that reorders, or on one that works tasks.
 
-Above: fusion.py, language_model.py and the router's process; the trainer, which writes adapters. Below: encoder.py,
-safetensors and peft, imported where an adapter is read or written. A folder holds `manifest.json` and the weights;
-nothing in it is run.
+Above: fusion.py, language_model.py, local_model.py and the router's process; the trainer, which writes adapters.
+Below: encoder.py, safetensors and peft, imported where an adapter is read or written. A folder holds `manifest.json`
+and the weights; nothing in it is run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 from proxy.errors import ConfigurationError
 from proxy.router.documents import PROMPT, RENDERING
 from proxy.router.encoder import Encoder, TransformersEncoder, Vectors
+from proxy.store.rendering import REVISION
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     """Low-rank changes of the encoder, for queries and documents; these are embedded anew."""
     SCORER = "scorer"
     """Low-rank changes of the causal model that scores what the encoder found."""
+    POLICY = "policy"
+    """Low-rank changes of a causal model that works tasks as an agent. It ranks nothing."""
 
 
 _LORA_FILES = ("adapter_config.json", "adapter_model.safetensors")
@@ -48,8 +51,14 @@ _FILES: Mapping[Kind, tuple[str, ...]] = {
     Kind.HEAD: ("head.safetensors",),
     Kind.LORA: _LORA_FILES,
     Kind.SCORER: _LORA_FILES,
+    Kind.POLICY: _LORA_FILES,
 }
-_TEXTS: Mapping[Kind, str] = {Kind.HEAD: RENDERING, Kind.LORA: RENDERING, Kind.SCORER: PROMPT}
+_TEXTS: Mapping[Kind, str] = {
+    Kind.HEAD: RENDERING,
+    Kind.LORA: RENDERING,
+    Kind.SCORER: PROMPT,
+    Kind.POLICY: f"policy-1/{REVISION}",
+}
 """Revision of the texts that each kind is trained on."""
 
 
@@ -79,6 +88,10 @@ class Adapter:
         if self.kind is Kind.SCORER:
             raise ConfigurationError(
                 f"the adapter {self.folder} is for a language model; serve with --router slm:MODEL and name that one"
+            )
+        if self.kind is Kind.POLICY:
+            raise ConfigurationError(
+                f"the adapter {self.folder} is for an agent and ranks nothing; `toolatlas agent --adapter` loads it"
             )
         if self.base_hash != base.hash:
             raise ConfigurationError(
@@ -119,7 +132,12 @@ class Adapter:
         turned = queries + queries @ self.head
         return turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), np.float32(1e-9))
 
-    def _attach(self, base: TransformersEncoder) -> TransformersEncoder:
+    def merged(self, model: Any) -> Any:
+        """`model`, a transformers model of its own, with the changes of a LoRA in it: it costs no more than before.
+
+        Raises:
+            ConfigurationError: peft is missing, or the weights do not fit.
+        """
         try:
             import peft
         except ModuleNotFoundError as error:
@@ -131,11 +149,14 @@ class Adapter:
             with warnings.catch_warnings():
                 # All that peft says of weights that find no place in the model.
                 warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
-                # Of a copy, so that the encoder stays beside it; merged, so that it costs no more than the encoder.
-                model = library.PeftModel.from_pretrained(copy.deepcopy(base.model), str(self.folder))
-            merged = model.merge_and_unload(safe_merge=True)
+                wrapped = library.PeftModel.from_pretrained(model, str(self.folder))
+            return wrapped.merge_and_unload(safe_merge=True)
         except (UserWarning, RuntimeError, ValueError, TypeError, KeyError, OSError) as error:
-            raise ConfigurationError(f"the adapter {self.folder} does not fit the encoder: {error}") from error
+            raise ConfigurationError(f"the adapter {self.folder} does not fit the model: {error}") from error
+
+    def _attach(self, base: TransformersEncoder) -> TransformersEncoder:
+        # Of a copy, so that the encoder stays beside it.
+        merged = self.merged(copy.deepcopy(base.model))
         hashed = sha256(f"{base.hash} {self.hash}".encode()).hexdigest()
         return TransformersEncoder(merged, base.tokenizer, hashed, base.pooling)
 
@@ -193,9 +214,10 @@ def save_adapter(
 ) -> Adapter:
     """Write an adapter to `folder`, which must not exist, and return it as it is loaded.
 
-    `head`: `W`, `[d, d]`; or `lora`: a `PeftModel` around the encoder's model or, with `kind` `SCORER`, around the
-    causal one. `kind`: by default the one for the encoder. `rendering`: of the texts that it was trained on, by default
-    those of this version. `facts`: JSON, for the manifest. The folder appears with everything in it, or not at all.
+    `head`: `W`, `[d, d]`; or `lora`: a `PeftModel` around the encoder's model or, with `kind` `SCORER` or `POLICY`,
+    around a causal one. `kind`: by default the one for the encoder. `rendering`: of the texts that it was trained on,
+    by default those of this version. `facts`: JSON, for the manifest. The folder appears with everything in it, or not
+    at all.
 
     Raises:
         ValueError: Neither or both of `head` and `lora` are given, or what is given is not of that kind.

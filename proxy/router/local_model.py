@@ -1,15 +1,19 @@
 """A causal transformers model that answers conversations, in this process. Blocks while it computes.
 
-Above: proxy/policy/local_model.py, which calls it on a thread. Below: torch and transformers, imported only here.
+Above: proxy/policy/local_model.py, which calls it on a thread. Below: adapters.py and weights.py;
+torch and transformers, imported when a model is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from proxy.errors import ConfigurationError
+from proxy.router.adapters import Adapter, Kind
+from proxy.router.weights import model_folder, weights_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,14 @@ class LocalChat:
 
     Args:
         name: A folder, or a name that the local cache of models has.
+        adapter: A policy that was tuned on this model.
 
     Raises:
-        ConfigurationError: A package is missing, or there is no such model, or it has no chat template.
+        ConfigurationError: A package is missing, or there is no such model, or it has no chat template; or the adapter
+            is for something else.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, adapter: Adapter | None = None) -> None:
         try:
             import torch
             import transformers
@@ -39,6 +45,9 @@ class LocalChat:
             raise ConfigurationError(
                 f"a local model needs the package {error.name}: pip install 'toolatlas[router]'"
             ) from None
+        if adapter is not None:
+            name = str(model_folder(name))
+            _check(adapter, name)
         gpu = torch.cuda.is_available()
         classes: Any = transformers
         try:
@@ -51,6 +60,8 @@ class LocalChat:
             raise ConfigurationError(
                 f"the local model {name!r} has no chat template: name one that follows instructions"
             )
+        if adapter is not None:
+            self._model = adapter.merged(self._model).eval()
         if gpu:
             self._model.to("cuda")
 
@@ -83,3 +94,16 @@ class LocalChat:
             )
         new = made[0, length:]
         return Generated(self._tokenizer.decode(new, skip_special_tokens=True), length, int(new.shape[0]))
+
+
+def _check(adapter: Adapter, folder: str) -> None:
+    if adapter.kind is not Kind.POLICY:
+        raise ConfigurationError(
+            f"the adapter {adapter.folder} is a {adapter.kind} of the router; an agent takes a {Kind.POLICY}"
+        )
+    adapter.check_texts()
+    if adapter.base_hash != (found := weights_hash(Path(folder))):
+        raise ConfigurationError(
+            f"the adapter {adapter.folder} was tuned on another model ({adapter.base_hash[:12]}…, and {folder} is "
+            f"{found[:12]}…); name that one with --model, or tune a policy on this one"
+        )

@@ -1,0 +1,1 @@
+"""What tuning minimises, one module each with its equation and source."""
