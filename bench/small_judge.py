@@ -49,15 +49,26 @@ def small_judge(log: Path, home: Path = HOME) -> Iterator[SmallJudge]:
         Missing: A package is not there; the text has the commands that install it.
         RuntimeError: The weights could not be converted, or the server does not start.
     """
+    model = converted(home)
     python = _python(home / "venv")
-    model = home / NAME
-    if not model.exists():
-        _convert(python, model)
     port = free_port()
     command = [str(python), "-m", "transformers.cli.transformers", "serve", str(model), "--device", "cpu"]
     with Program([*command, "--host", "127.0.0.1", "--port", str(port)], port, log, OFFLINE) as server:
         server.wait()
         yield SmallJudge(url=f"http://127.0.0.1:{port}/v1", model=str(model))
+
+
+def converted(home: Path = HOME) -> Path:
+    """The folder of the model, converted once.
+
+    Raises:
+        Missing: A package is not there; the text has the commands that install it.
+        RuntimeError: The weights could not be converted.
+    """
+    model = home / NAME
+    if not model.exists():
+        _convert(_python(home / "venv"), model)
+    return model
 
 
 def _python(venv: Path) -> Path:

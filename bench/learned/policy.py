@@ -41,6 +41,9 @@ class Size:
     """How much of it: the defaults take about a quarter of an hour of one core."""
 
     trajectories: int = 300
+    """The most that are trained on."""
+    held_out: int = 60
+    """The most that validate, and the most that are asked after."""
     decisions: int = 32
     """Held-out actions that are decided from closed lists."""
     written: int = 16
@@ -56,7 +59,7 @@ class Size:
 async def policy_figures(
     url: str, *, model: Path | None = None, size: Size | None = None, say: Say = print
 ) -> dict[str, Any]:
-    """Figures of `trajectories` judged episodes of the log at `url`, of which a part is held out by task.
+    """Figures of judged episodes of the log at `url`, a part of which is held out by task.
 
     `model`: a folder with a causal model that has a chat template; SmolLM2 where none is given.
 
@@ -71,16 +74,18 @@ async def policy_figures(
     database = Database(url, statement_s=None)
     try:
         collected = await collect(database, DataSettings())
-        chosen = list(collected.episodes)[: size.trajectories]
-        episodes = [collected.episodes[each] for each in chosen]
-        rows = [
-            row async for row in collected_policy_rows(database, collected, reader, PolicySettings(), episodes=chosen)
-        ]
-        sides = split(episodes, SplitSettings(validation=0.1, test=0.2, seed=size.tuning.seed))
-        parts = {
-            name: [row for row in rows if row.origin.episode_id in set(ids)]
-            for name, ids in (("training", sides.training), ("validation", sides.validation), ("test", sides.test))
+        sides = split(collected.episodes.values(), SplitSettings(validation=0.1, test=0.2, seed=size.tuning.seed))
+        chosen = {
+            "training": frozenset(sides.training[: size.trajectories]),
+            "validation": frozenset(sides.validation[: size.held_out]),
+            "test": frozenset(sides.test[: size.held_out]),
         }
+        parts: dict[str, list[PolicyRow]] = {name: [] for name in chosen}
+        wanted = frozenset().union(*chosen.values())
+        async for row in collected_policy_rows(database, collected, reader, PolicySettings(), episodes=wanted):
+            for name, ids in chosen.items():
+                if row.origin.episode_id in ids:
+                    parts[name].append(row)
         catalogues = Catalogues(database)
         asked: list[Moment] = []
         for row in parts["test"]:
@@ -92,7 +97,7 @@ async def policy_figures(
     finally:
         await database.close()
     say(
-        f"simulated: {len(chosen)} trajectories, rows: "
+        f"simulated: {', '.join(f'{len(ids)} {name}' for name, ids in chosen.items())} trajectories, rows: "
         + ", ".join(f"{len(its)} {name}" for name, its in parts.items())
         + f"; {len(asked)} held-out actions came out well"
     )
@@ -140,8 +145,8 @@ def _tuned(
         "simulated": True,
         "model": name,
         "tuning": asdict(size.tuning),
-        "trajectories": size.trajectories,
         "rows": {part: len(its) for part, its in parts.items()},
+        "trajectories": {part: len({row.origin.episode_id for row in its}) for part, its in parts.items()},
         "ended": asdict(ended),
         "before": before,
         "after": after,
