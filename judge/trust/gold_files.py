@@ -31,7 +31,7 @@ from judge.rubric import Rubric, RubricError
 from judge.scripted import scripted
 from judge.trust.gold import Gold, GoldCase
 from proxy.errors import ConfigurationError
-from proxy.store.assembling import trajectory_of
+from proxy.store.assembling import Beside, trajectory_of
 from proxy.store.catalogues import Catalogue, CatalogueDefinition, CatalogueServer
 from proxy.store.exporting import episode_line, line_of, members, time_of
 from proxy.store.parsing import BadLine, LineParser
@@ -176,7 +176,8 @@ def _trajectory(line: Mapping[str, Any], parser: LineParser) -> Trajectory:
         raise ValueError("its episode is no line of kind `episode`")
     calls, decisions = ({row.step_id: row for row in those(table)} for table in (CallRow, DecisionRow))
     steps = sorted(those(StepRow), key=lambda row: row.started_at)
-    return trajectory_of(episodes[0], endings[0] if endings else None, steps, calls, decisions, ())
+    beside = Beside(calls=calls, decisions=decisions, shadows={}, delegated={}, episodes={})
+    return trajectory_of(episodes[0], endings[0] if endings else None, steps, beside, ())
 
 
 def _written(catalogue: Catalogue, known: Mapping[str, Any]) -> dict[str, Any]:
