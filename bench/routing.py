@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +26,14 @@ from bench.routed.figures import Answer, figures, servers_of
 from bench.routed.tasks import Task, read_catalog, read_tasks, schema_tokens
 from proxy.catalog.catalog import Catalog
 from proxy.errors import ConfigurationError
-from proxy.router.adapters import load_adapter
+from proxy.router.adapters import Adapter, load_adapter
 from proxy.router.base import Query, Router
 from proxy.router.documents import all_documents
 from proxy.router.embeddings import EmbeddingCache, embed, missing
 from proxy.router.encoder import DEFAULT_ENCODER, Encoder, load_encoder
 from proxy.router.fusion import FusedRouter
 from proxy.router.lexical import LexicalRouter
+from proxy.settings import Folders
 from trainer.evaluation.alone import EncoderRouter
 
 NAME = "routing"
@@ -66,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--router",
         nargs="+",
         action="extend",
-        help="lexical, encoder, fused, slm:MODEL, adapter:FOLDER; all of the first three by default",
+        help="lexical, encoder, fused, slm:MODEL, adapter:ID (or folder), slm:MODEL#ID; the first three by default",
     )
     parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="name or folder of a transformers encoder")
     parser.add_argument("--embeddings", type=Path, default=EMBEDDINGS, help="file in which vectors are kept")
@@ -151,12 +153,34 @@ def build(name: str, parts: Parts) -> Router:
         case "fused", False:
             return FusedRouter(servers, parts.encoder(), parts.cache)
         case "adapter", True:
-            return FusedRouter(servers, parts.encoder(), parts.cache, load_adapter(Path(argument)))
+            return FusedRouter(servers, parts.encoder(), parts.cache, adapter_named(argument))
         case "slm", True:
             language = importlib.import_module("proxy.router.language")
-            return language.LanguageRouter(FusedRouter(servers, parts.encoder(), parts.cache), servers, argument)
+            model, _, scorer = argument.partition("#")
+            fused = FusedRouter(servers, parts.encoder(), parts.cache)
+            adapter = adapter_named(scorer) if scorer else None
+            return language.LanguageRouter(fused, servers, model, adapter=adapter)
         case _:
-            raise Missing(f"there is no router {name}; there are lexical, encoder, fused, slm:MODEL and adapter:FOLDER")
+            raise Missing(
+                f"there is no router {name}; there are lexical, encoder, fused, slm:MODEL[#ID] and adapter:ID"
+            )
+
+
+def adapter_named(said: str) -> Adapter:
+    """A folder, or the beginning of the hash of one in the folder of adapters, as the registry names it.
+
+    Raises:
+        Missing: There is none, or there are several.
+        ConfigurationError: It cannot be read.
+    """
+    if Path(said).is_dir():
+        return load_adapter(Path(said))
+    given = os.environ.get("TOOLATLAS_ADAPTERS")
+    place = Path(given).expanduser() if given else Folders.from_environment(os.environ).state_dir / "adapters"
+    found = sorted(place.glob(f"{said}*")) if said.isalnum() else []
+    if len(found) != 1:
+        raise Missing(f"{len(found)} adapters in {place} begin with {said}; `toolatlas adapters list` shows them")
+    return load_adapter(found[0])
 
 
 def table(result: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.__main__ import main
@@ -14,6 +15,8 @@ from bench.routed.figures import Answer, figures, servers_of
 from bench.routed.tasks import Task, read_catalog, read_tasks, schema_tokens
 from bench.targets.gateway import write_catalog
 from bench.targets.invented import invented_rows
+from proxy.router.adapters import save_adapter
+from proxy.router.encoder import load_encoder
 from tests.fixtures.small_language_model import save_small_model
 from tests.proxy.router.encoders import tiny_bert
 
@@ -145,6 +148,27 @@ def test_a_language_model_reorders_what_the_fusion_finds_and_is_measured_like_al
     # All 30 tools are candidates, and found in some order.
     assert slm["tasks_that_never_find_all"] == 0
     assert slm["mrr"] > 0
+
+
+def test_an_adapter_is_named_by_the_beginning_of_its_hash(
+    catalog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="a light installation loads no model")
+    out, file, encoder = tmp_path / "routing.json", tasks(tmp_path, FORECAST), tiny_bert(tmp_path / "tiny")
+    base = load_encoder(str(encoder))
+    head = np.zeros((base.width, base.width), dtype=np.float32)
+    made = save_adapter(tmp_path / "made", base_hash=base.hash, servers=["weather"], head=head)
+    (tmp_path / "adapters").mkdir()
+    made.folder.rename(tmp_path / "adapters" / made.hash)
+    monkeypatch.setenv("TOOLATLAS_ADAPTERS", str(tmp_path / "adapters"))
+    command = ["routing", "--catalog", str(catalog), "--tasks", str(file), "--encoder", str(encoder)]
+    command += ["--embeddings", str(tmp_path / "embeddings.sqlite"), "--json", str(out)]
+    assert main([*command, "--router", "fused", f"adapter:{made.hash[:8]}"]) == 0
+    fused, adapter = json.loads(out.read_text("utf-8"))["routers"]
+    assert adapter["router"] == f"adapter:{made.hash[:8]}"
+    assert adapter["mrr"] == fused["mrr"]
+    assert main([*command, "--router", "adapter:nothing"]) == 2
+    assert "0 adapters in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
