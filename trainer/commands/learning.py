@@ -55,6 +55,7 @@ from trainer.commands.promoting import (
     EnoughOption,
     LeastClustersOption,
     LeastTasksOption,
+    MarginOption,
     ShadowedOption,
     ShareOption,
     promotion_settings,
@@ -105,6 +106,7 @@ def learn(
     amount: AmountOption = 0.2,
     least_tasks: LeastTasksOption = 30,
     least_clusters: LeastClustersOption = 10,
+    margin: MarginOption = 0.02,
     url: UrlOption = None,
     model: ModelOption = None,
     send_server: SendServerOption = None,
@@ -143,7 +145,7 @@ def learn(
         ),
         rubrics=RubricSettings(derive=rubrics),
         promotion=promotion_settings(
-            share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters
+            share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters, margin
         ),
         new_episodes=new,
     )

@@ -61,6 +61,10 @@ LeastTasksOption = Annotated[
 LeastClustersOption = Annotated[
     int, typer.Option("--least-clusters", min=2, help="Different combinations of servers among them.")
 ]
+MarginOption = Annotated[
+    float,
+    typer.Option("--margin", min=0.0, help="The loss on what was held out that is taken for none."),
+]
 AmountOption = Annotated[
     float,
     typer.Option("--amount", help="The loss in share of successful searches that a canary must be shown not to have."),
@@ -82,6 +86,7 @@ def promote(
     amount: AmountOption = 0.2,
     least_tasks: LeastTasksOption = 30,
     least_clusters: LeastClustersOption = 10,
+    margin: MarginOption = 0.02,
     folder: FolderOption = None,
     by: ByOption = None,
     database: DatabaseOption = None,
@@ -90,7 +95,7 @@ def promote(
     """One step forward, if its gates let it pass: candidate, shadow, canary, active. A retired one becomes a candidate
     again. Exit code 1 where a gate refuses it, 3 where one holds it."""
     settings = promotion_settings(
-        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters
+        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters, margin
     )
     name, loadable = by or user(), usable(folder)
 
@@ -128,6 +133,7 @@ def watch_adapters(
     amount: AmountOption = 0.2,
     least_tasks: LeastTasksOption = 30,
     least_clusters: LeastClustersOption = 10,
+    margin: MarginOption = 0.02,
     every: Annotated[float, typer.Option("--every", min=1.0, metavar="SECONDS", help="Between two looks.")] = 60.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
     folder: FolderOption = None,
@@ -139,7 +145,7 @@ def watch_adapters(
     from trainer.promotion.watching import watch
 
     settings = promotion_settings(
-        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters
+        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters, margin
     )
     loadable = usable(folder)
     with_database(
@@ -159,6 +165,7 @@ def promotion_settings(
     amount: float,
     least_tasks: int,
     least_clusters: int,
+    margin: float,
 ) -> PromotionSettings:
     """Raises ConfigurationError where a value cannot be meant."""
     from trainer.promotion.gates import GateSettings
@@ -168,7 +175,11 @@ def promotion_settings(
     try:
         return PromotionSettings(
             gates=GateSettings(
-                approval=approval, budget_ms=budget_ms, least_tasks=least_tasks, least_clusters=least_clusters
+                approval=approval,
+                budget_ms=budget_ms,
+                least_tasks=least_tasks,
+                least_clusters=least_clusters,
+                margin=margin,
             ),
             sequential=SequentialSettings(amount=amount, enough=enough),
             shadowed=shadowed,
