@@ -63,6 +63,9 @@ class Following:
         """What was to be taken up is, as far as it could be."""
         self._finished.set()
         self._woken = anyio.Event()
+        """The registry is to be read, or written, now."""
+        self._news = anyio.Event()
+        """There may be something to follow."""
 
     @property
     def state(self) -> Followed:
@@ -82,19 +85,26 @@ class Following:
         if hashed not in self._withdrawn:
             logger.warning("the adapter %s is taken back: %s", hashed[:SHORT], reason)
             self._withdrawn[hashed] = reason
+            self._news.set()
             self._woken.set()
 
     async def run(self) -> None:
         """For ever."""
         async with anyio.create_task_group() as tasks:
+            # Apart from what is done about it: what is withdrawn goes at once, also while no database answers.
+            tasks.start_soon(self._read_on)
             while True:
-                self._woken = anyio.Event()
-                # Before the registry is read: what is withdrawn goes also while no database answers.
+                await self._news.wait()
+                self._news = anyio.Event()
                 await self._follow(tasks)
-                await self._read()
-                await self._follow(tasks)
-                with anyio.move_on_after(self._every_s):
-                    await self._woken.wait()
+
+    async def _read_on(self) -> None:
+        while True:
+            self._woken = anyio.Event()
+            await self._read()
+            self._news.set()
+            with anyio.move_on_after(self._every_s):
+                await self._woken.wait()
 
     async def _read(self) -> None:
         try:

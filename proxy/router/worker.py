@@ -11,11 +11,11 @@ import ctypes
 import gc
 import logging
 import os
-import queue
 import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -39,6 +39,8 @@ logger = logging.getLogger("toolatlas.router")
 NICENESS = 10
 PIECE, FIRST_PIECE = 1, 16
 """Texts embedded between two looks for queries, and while there is no router yet that could answer any."""
+PATIENCE_S = 0.1
+"""So long, while queries wait, nothing else is done; then one thing is, if there is any."""
 RECENT = 0.2
 """How much the last query counts for what is usual."""
 SERVERS = 10
@@ -53,17 +55,31 @@ class Inbox:
     """Messages of the gateway, queries first."""
 
     def __init__(self) -> None:
-        self._messages: queue.PriorityQueue[tuple[int, int, dict[str, Any]]] = queue.PriorityQueue()
+        self._changed = threading.Condition()
+        self._waiting: tuple[deque[tuple[int, dict[str, Any]]], ...] = (deque(), deque(), deque())
+        """By urgency, with their numbers."""
         self._numbers = count()
 
-    def put(self, message: dict[str, Any]) -> None:
-        self._messages.put((_URGENCY.get(message["kind"], 1), next(self._numbers), message))
+    @property
+    def behind(self) -> bool:
+        """Something waits that is less urgent than queries, but no shadow."""
+        return bool(self._waiting[1])
 
-    def take(self, *, wait: bool) -> dict[str, Any] | None:
-        try:
-            return self._messages.get(block=wait)[2]
-        except queue.Empty:
-            return None
+    def put(self, message: dict[str, Any]) -> None:
+        with self._changed:
+            self._waiting[_URGENCY.get(message["kind"], 1)].append((next(self._numbers), message))
+            self._changed.notify()
+
+    def take(self, *, wait: bool, in_turn: bool = False) -> dict[str, Any] | None:
+        """The next one; with `in_turn` what came first, shadows left aside: nothing overtakes what was asked before."""
+        with self._changed:
+            while not any(self._waiting):
+                if not wait:
+                    return None
+                self._changed.wait()
+            filled = [each for each in self._waiting if each]
+            first = min(filled[:2], key=lambda each: each[0][0]) if in_turn else filled[0]
+            return first.popleft()[1]
 
 
 class Voice:
@@ -113,12 +129,24 @@ class Worker:
 
     def run(self, inbox: Inbox) -> None:
         """For ever."""
+        other_at = self._clock()
         while True:
-            message = inbox.take(wait=not self._wanted())
-            if message is None:
-                self._build_on()
+            wanted = self._wanted() is not None
+            # Where queries come without a pause, nothing new would ever be loaded or made ready.
+            starved = self._clock() - other_at > PATIENCE_S
+            if starved and wanted and not inbox.behind:
+                message = None
             else:
+                message = inbox.take(wait=not wanted, in_turn=starved and inbox.behind)
+            if message is not None:
                 self._take(message)
+            # With a message in its turn goes a piece: pings come often enough to take all turns.
+            due = message is None or (starved and message["kind"] != "query")
+            if due and self._wanted() is not None:
+                self._build_on()
+                other_at = self._clock()
+            elif not wanted and not inbox.behind:
+                other_at = self._clock()
 
     def _take(self, message: Mapping[str, Any]) -> None:
         match message["kind"]:

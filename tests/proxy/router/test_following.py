@@ -316,6 +316,22 @@ async def test_a_canary_that_fails_is_taken_back_here_and_in_the_registry(databa
         assert "0 of 40 of the others" in (change.reason or "")
 
 
+async def test_what_is_withdrawn_goes_before_the_registry_can_be_written(database: Database, tmp_path: Path) -> None:
+    other = Database(f"sqlite:///{tmp_path / 'log.db'}")
+    async with following(tmp_path, database) as bench:
+        canary = bench.head(1)
+        await at(database, canary, State.CANARY, share=0.5)
+        await bench.served(canary=canary, share=0.5)
+        async with other.writing():
+            # Whoever writes now waits.
+            bench.following.withdraw(canary, "it fails")
+            await bench.served()
+            assert (await in_force(database)).canary == canary
+        await until_registry(database, canary, State.RETIRED)
+        assert (await entry(database, canary)).history[-1].reason == "it fails"
+    await other.close()
+
+
 async def test_a_canary_is_not_taken_back_for_what_fails_everywhere(database: Database, tmp_path: Path) -> None:
     async with following(tmp_path, database, "failing", guarded=True) as bench:
         active, canary = bench.head(1), bench.head(2)

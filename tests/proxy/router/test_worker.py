@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,16 +51,21 @@ class Heard(Voice):
 
 def heard(then: Callable[[Inbox, float], None]) -> list[tuple[str, Any]]:
     """What a worker says to what `then` puts into its inbox, at that time, when it is ready."""
-    known, inbox, encoder = routed.catalog(), Inbox(), Clocked()
-    keys: list[str] = []
-    for server in known.servers:
-        keys.append(server.written)
-        inbox.put({"kind": "server", "key": server.written, "server": told_server(server)})
-    inbox.put({"kind": "catalog", "hash": known.hash, "servers": keys, "keep": [known.hash]})
+    inbox, encoder = Inbox(), Clocked()
+    tell(inbox)
     voice = Heard(lambda: then(inbox, encoder.now))
     with pytest.raises(ValueError, match="'end'"):
         Worker(encoder, EmbeddingCache(None), voice, lambda: encoder.now).run(inbox)
     return voice.said[1:]
+
+
+def tell(inbox: Inbox) -> None:
+    """Of the catalogue."""
+    known, keys = routed.catalog(), list[str]()
+    for server in known.servers:
+        keys.append(server.written)
+        inbox.put({"kind": "server", "key": server.written, "server": told_server(server)})
+    inbox.put({"kind": "catalog", "hash": known.hash, "servers": keys, "keep": [known.hash]})
 
 
 def query(number: int, until: float, kind: str = "query") -> dict[str, Any]:
@@ -117,3 +123,44 @@ def test_a_query_of_a_catalogue_that_it_does_not_have_is_not_answered() -> None:
         inbox.put(END)
 
     assert heard(then) == [("no_answer", 0), ("no_answer", 1)]
+
+
+def test_where_queries_never_pause_what_is_new_is_loaded_and_made_ready_all_the_same(tmp_path: Path) -> None:
+    adapter = routed.head(tmp_path / "head", 1)
+    said: list[str] = []
+    encoder, inbox = Clocked(), Inbox()
+
+    class Pressing(Voice):
+        """Whoever is answered asks again at once, with the adapter as soon as that is ready."""
+
+        def __init__(self) -> None:
+            super().__init__(-1)
+            self.folder: str | None = None
+
+        def say(self, kind: str, **more: Any) -> None:
+            said.append(kind)
+            if kind == "ready":
+                self.folder = more["adapter"]
+            if kind == "ready" and self.folder is None:
+                inbox.put({"kind": "load", "adapter": str(adapter.folder)})
+                for number in range(4):
+                    inbox.put(query(number, encoder.now + 1_000))
+            elif kind == "answer" and len(said) < 400:
+                inbox.put({**query(len(said), encoder.now + 1_000), "adapter": self.folder})
+            elif kind == "answer":
+                inbox.put(END)
+
+    tell(inbox)
+    with pytest.raises(ValueError, match="'end'"):
+        Worker(encoder, EmbeddingCache(None), Pressing(), lambda: encoder.now).run(inbox)
+    assert "loaded" in said[:100]
+    assert said.count("ready") == 2
+    assert said[-200:].count("answer") == 200
+
+
+def test_what_came_first_is_taken_first_where_nothing_may_overtake() -> None:
+    inbox = Inbox()
+    for message in (query(1, 0.0), {"kind": "drop"}, query(2, 0.0), query(3, 0.0, "shadow")):
+        inbox.put(message)
+    taken = [inbox.take(wait=False, in_turn=True) for _ in range(5)]
+    assert [message and message.get("id", message["kind"]) for message in taken] == [1, "drop", 2, 3, None]
