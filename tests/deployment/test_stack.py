@@ -52,6 +52,20 @@ services:
       - ./plain.py:/srv/plain.py:ro
 """
 PLAIN = {"command": "python3", "args": ["-I", "-S", "/srv/plain.py", "echo"], "description": "Echoes and adds"}
+NOTES = {**PLAIN, "description": "Keeps a note and repeats it"}
+LEARN_S, TAKEN_S = 400.0, 120.0
+LEARNED = 60
+"""Episodes that are learned from; what gates ask for is scaled down with them, and nothing else is changed."""
+SCALED = (
+    *("--least", "40", "--good-episodes", "2", "--new", "1", "--no-rubrics", "--shadowed", "0", "--share", "0.5"),
+    *("--least-tasks", "2", "--least-clusters", "2", "--margin", "0.5", "--router-budget-ms", "10000"),
+)
+NOUNS = (
+    "anchor basket candle dragon engine falcon garden hammer island jacket kettle ladder magnet needle orchid pencil "
+    "quartz ribbon saddle tunnel urchin velvet walnut yogurt zipper barley copper desert emblem feather glacier "
+    "harvest insect jungle kitten lantern marble nectar oyster parrot rabbit salmon timber utopia violin window acorn "
+    "bishop cactus dolphin elbow forest goblet helmet ink jewel knight lemon mirror napkin olive puzzle rocket spider"
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     project = f"toolatlas-test-{secrets.token_hex(4)}"
     compose = Compose(folder, project, commands()[0], ("test.yml",))
     (folder / "test.yml").write_text(OVERRIDE)
-    (folder / "deploy" / "config" / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": PLAIN}}))
+    (folder / "deploy" / "config" / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": PLAIN, "notes": NOTES}}))
     shutil.copy(ROOT / "tests" / "fixtures" / "plain.py", folder / "plain.py")
     subprocess.run([folder / "deploy" / "make-env", "--sandbox"], check=True, env=environment(), timeout=20)
     with engine() as client:
@@ -230,6 +244,53 @@ def test_what_the_agent_did_is_judged_by_a_service_that_ends(stack: Stack) -> No
     said = json.loads(stack.compose.run("run", "--rm", "-T", "judge", "judge", "run", "--json", limit_s=120))
     assert said["judged"] >= len(ended)
     assert len(stack.wait_for_rows("select reward from judgements where reward is not null", 1)) == said["rewarded"]
+
+
+async def work(stack: Stack, client: Client, number: int) -> None:
+    """One task: look for what adds, or for what repeats, use it, and say what it said."""
+    # Words that no other task has in this order, so that they are no near duplicates.
+    nouns = NOUNS.split()
+    words = [nouns[(number * 11 + place * (number % 13 + 3)) % len(nouns)] for place in range(9)]
+    task = " ".join(words)
+    if number % 2:
+        await stack.call(client, "search_tools", query=f"sum of {words[0]}", task=task)
+        answer = await stack.call(client, "call_tool", tool="plain.add", arguments={"a": number, "b": 1})
+    else:
+        await stack.call(client, "search_tools", query=f"say {words[0]} once more", task=task)
+        answer = await stack.call(client, "call_tool", tool="notes.echo", arguments={"text": words[1]})
+    await stack.call(client, "finish_task", outcome="done", answer=answer)
+
+
+def learned(stack: Stack, *options: str) -> dict[str, Any]:
+    words = ("run", "--rm", "-T", "learn", "learn", "--json", *options)
+    return json.loads(stack.compose.run(*words, limit_s=LEARN_S, check=False))
+
+
+def test_with_too_little_traffic_learning_says_how_much_there_is_and_why(stack: Stack) -> None:
+    said = learned(stack)
+    assert said["adapter"] is None
+    assert re.match(
+        r"[0-9]+ of 200 episodes: with less, nothing is trained\. The log has [0-9]+; left out are", said["idle"]
+    )
+
+
+async def test_what_is_learned_from_the_log_is_taken_by_the_running_gateway(stack: Stack) -> None:
+    started = stack.compose.container("gateway")["State"]["StartedAt"]
+    async with stack.agent() as client:
+        for number in range(LEARNED):
+            await work(stack, client, number)
+        stack.wait_for_rows("select episode_id from endings where outcome = 'done'", LEARNED)
+        made = learned(stack, *SCALED)
+        assert made["idle"] is None
+        assert [look["after"] for look in made["looks"]] == ["shadow"], made["looks"]
+        assert [look["after"] for look in learned(stack, *SCALED, "--new", "1000")["looks"]] == ["canary"]
+        answered = f"select step_id from decisions where adapter = '{made['adapter']}'"
+        deadline, number = time.monotonic() + TAKEN_S, LEARNED
+        while not stack.query(answered):
+            assert time.monotonic() < deadline, stack.compose.logs("gateway")
+            await work(stack, client, number)
+            number += 1
+    assert stack.compose.container("gateway")["State"]["StartedAt"] == started
 
 
 async def test_calls_go_on_while_the_database_is_away_and_the_log_catches_up(stack: Stack) -> None:

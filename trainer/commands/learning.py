@@ -30,7 +30,6 @@ from trainer.commands.options import (
     ENCODER,
     AlgorithmOption,
     Chosen,
-    DeviceOption,
     EncoderOption,
     EpochsOption,
     GoodOption,
@@ -111,7 +110,6 @@ def learn(
     model: ModelOption = None,
     send_server: SendServerOption = None,
     weights: WeightsOption = None,
-    device: DeviceOption = "auto",
     router_model: EncoderOption = ENCODER,
     runs: RunsOption = None,
     adapters: FolderOption = None,
@@ -150,7 +148,7 @@ def learn(
         new_episodes=new,
     )
     known, loadable = runs_of(runs), usable(adapters)
-    with stoppable() as wanted, place_of(adapters, router_model, device, "learn") as place:
+    with stoppable() as wanted, place_of(adapters, router_model, "learn") as place:
         while True:
             with reporting() as reporter:
 

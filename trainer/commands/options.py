@@ -151,26 +151,26 @@ def runs_of(folder: Path | None) -> Runs:
 
 
 @contextmanager
-def place_of(adapters: Path | None, encoder: str, device: str, by: str) -> Generator[Place]:
+def place_of(adapters: Path | None, encoder: str, by: str) -> Generator[Place]:
     """Where things are kept, and the encoder, loaded.
 
     Raises:
-        ConfigurationError: It cannot be loaded, or a package or the device is missing.
+        ConfigurationError: It cannot be loaded, or a package is missing.
     """
     from proxy.router.embeddings import EmbeddingCache
     from proxy.router.encoder import load_encoder, missing_package
-    from trainer.loop.devices import device as chosen
     from trainer.loop.running import Place
 
     if (problem := missing_package(encoder)) is not None:
         raise ConfigurationError(problem)
     folders = Folders.from_environment(os.environ)
-    loaded = load_encoder(encoder)
-    loaded.model.to(chosen(device).name)
     cache = EmbeddingCache(folders.cache_dir / EMBEDDINGS)
     try:
         yield Place(
-            adapters=(adapters or folders.state_dir / "adapters").expanduser(), encoder=loaded, cache=cache, by=by
+            adapters=(adapters or folders.state_dir / "adapters").expanduser(),
+            encoder=load_encoder(encoder),
+            cache=cache,
+            by=by,
         )
     finally:
         cache.close()

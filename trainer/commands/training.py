@@ -25,7 +25,6 @@ from trainer.commands.options import (
     BatchOption,
     BoardOption,
     Chosen,
-    DeviceOption,
     EncoderOption,
     EpochsOption,
     GoodOption,
@@ -86,7 +85,6 @@ def run(
     since: SinceOption = None,
     before: BeforeOption = None,
     server: ServerOption = None,
-    device: DeviceOption = "auto",
     router_model: EncoderOption = ENCODER,
     runs: RunsOption = None,
     adapters: FolderOption = None,
@@ -129,7 +127,7 @@ def run(
         async def work(log: Database) -> Mapping[str, Any]:
             if resume is not None:
                 begun.append(known.named(resume))
-            with place_of(adapters, router_model, device, "train") as place:
+            with place_of(adapters, router_model, "train") as place:
                 if not begun:
                     reporter.say("reading the log")
                     filters = filters_of(agent, since, before, server)

@@ -1,7 +1,9 @@
 """Where a training computes, and in which numbers.
 
-Above: making.py. Below: torch, when it is asked. In bfloat16 a CPU without instructions for it is 6 to 16 times slower
-than in float32; a GPU is faster, and weights of an adapter stay float32 on both.
+Above: online/, whose command says where. Below: torch, when it is asked. In bfloat16 a CPU without instructions for it
+is 6 to 16 times slower than in float32; a GPU is faster, and weights of an adapter stay float32 on both. A
+language model for a scorer chooses the same way (proxy/router/language_model.py); the encoder and its adapters stay on
+the processor, where the router has them.
 """
 
 from __future__ import annotations

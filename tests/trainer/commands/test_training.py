@@ -126,7 +126,6 @@ def test_with_too_little_nothing_is_trained(home: Path, tmp_path: Path) -> None:
         (("--algorithm", "luck"), "--algorithm is one of"),
         (("--split", "day"), "--split is one of"),
         (("--hold-out", "shop"), "servers are held out where"),
-        (("--device", "tpu"), "--device is one of"),
         (("--resume", "nothing"), "train list"),
         (("--agent-share", "2"), "agent_share"),
     ],
