@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from trainer.commands import adapters, learning, promoting, training
+from trainer.commands import adapters, export, learning, online, promoting, training
 
 
 def register(app: typer.Typer) -> None:
@@ -19,5 +19,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(family, name="adapters")
     train = typer.Typer(help="Train the router on what was judged.", no_args_is_help=True)
     training.register(train)
+    online.register(train)
+    export.register(train)
     app.add_typer(train, name="train")
     learning.register(app)

@@ -62,8 +62,11 @@ class ClientWorld:
 
 
 @asynccontextmanager
-async def connected(url: str, variant: Variant, token: str | None = None) -> AsyncGenerator[ClientWorld]:
-    """A session with the gateway whose MCP endpoint `url` is. What is raised inside comes out as it is.
+async def connected(
+    url: str, variant: Variant, token: str | None = None, *, client_name: str = CLIENT
+) -> AsyncGenerator[ClientWorld]:
+    """A session with the gateway whose MCP endpoint `url` is; the log knows it by `client_name`. What is raised inside
+    comes out as it is.
 
     Raises:
         ConfigurationError: It does not answer, or refuses the token.
@@ -72,7 +75,7 @@ async def connected(url: str, variant: Variant, token: str | None = None) -> Asy
     mode = "direct" if variant is Variant.EAGER else "search"
     target = parts._replace(query="&".join(filter(None, (parts.query, f"mode={mode}")))).geturl()
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    info = types.Implementation(name=CLIENT, version=__version__)
+    info = types.Implementation(name=client_name, version=__version__)
     failure: BaseException | None = None
     refused: list[int] = []
 
