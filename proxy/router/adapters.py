@@ -39,7 +39,8 @@ class Kind(StrEnum):
     HEAD = "head"
     """`q' = normalise(q + q W)`: queries are turned, documents stay."""
     LORA = "lora"
-    """Low-rank changes of the encoder, for queries and documents; these are embedded anew."""
+    """Low-rank changes of the encoder, for queries and documents; those of learned tools, and of servers, are
+    embedded anew."""
     SCORER = "scorer"
     """Low-rank changes of the causal model that scores what the encoder found."""
     POLICY = "policy"

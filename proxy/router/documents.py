@@ -5,7 +5,7 @@ Above: fusion.py, and the trainer, whose examples must be written alike. Below: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 from proxy.catalog.records import ServerRecord, ToolRecord
@@ -32,10 +32,12 @@ def server_document(server: ServerRecord) -> str:
     return f"{_name(server.name)}: {_line(server.purpose)}. {names}"
 
 
-def all_documents(servers: Sequence[ServerRecord]) -> list[str]:
-    """Every text that ranking these servers needs embedded, each once."""
+def all_documents(servers: Sequence[ServerRecord], learned: Collection[str] | None = None) -> list[str]:
+    """Every text that ranking these servers needs embedded, each once. `learned`: configured names; under LoRA tools of
+    these servers alone are read."""
     texts = [server_document(server) for server in servers if server.tools]
-    texts += [tool_document(server, tool) for server in servers for tool in server.tools]
+    read = [server for server in servers if learned is None or server.name in learned]
+    texts += [tool_document(server, tool) for server in read for tool in server.tools]
     return list(dict.fromkeys(texts))
 
 

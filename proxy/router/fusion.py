@@ -71,8 +71,8 @@ class _Side:
         return _Read(whole / max(float(np.linalg.norm(whole)), 1e-9), parts)
 
     def near(self, read: _Read) -> tuple[Scores, Scores]:
-        """How near each tool and each server is, in its own deviations."""
-        return _standard(_near(self._tools, read)), _standard(_near(self._servers, read))
+        """How near each of its tools and each server is."""
+        return _near(self._tools, read), _near(self._servers, read)
 
 
 class FusedRouter:
@@ -104,9 +104,15 @@ class FusedRouter:
         self._adapted = None
         if adapter is not None:
             own = adapter.encoder(encoder)
-            self._adapted = _Side(own, embed(own, cache, tools), embed(own, cache, documents), adapter)
             learned = [server.name in adapter.servers for server in self._servers]
             self._learned: NDArray[np.bool_] = np.array(learned, dtype=np.bool_)
+            self._learned_tools: _Rows = np.flatnonzero(self._learned[self._owner])
+            self._turned = own is encoder
+            if not self._turned:
+                # Of a catalogue in which few are learned, few need be read anew.
+                rows: list[int] = self._learned_tools.tolist()
+                tools = [tools[row] for row in rows]
+            self._adapted = _Side(own, embed(own, cache, tools), embed(own, cache, documents), adapter)
         self._read: OrderedDict[tuple[bool, str], _Read] = OrderedDict()
         self._mutex = threading.Lock()
 
@@ -147,13 +153,19 @@ class FusedRouter:
         """For tools and, by their own texts, for servers."""
         whole, sentences = self._lexical.evidence(text)
         words = (whole if sentences is None else whole + sentences) * np.float32(WORDS)
-        tools, servers = self._base.near(self._reading(text, adapted=False))
+        near_tools, near_servers = self._base.near(self._reading(text, adapted=False))
+        tools, servers = _standard(near_tools), _standard(near_servers)
         if self._adapted is not None:
-            # Both are in deviations over the same catalogue, so that one may stand in for the other.
-            learned_tools, learned_servers = self._adapted.near(self._reading(text, adapted=True))
-            tools = np.where(self._learned[self._owner], learned_tools, tools)
-            servers = np.where(self._learned, learned_servers, servers)
-        return tools + words, servers
+            # In deviations over the same catalogue, so that one may stand in for the other: as each kind is trained,
+            # turned queries in their own, and tools that were read anew in those of the encoder.
+            adapted_tools, adapted_servers = self._adapted.near(self._reading(text, adapted=True))
+            if self._turned:
+                tools[self._learned_tools] = _standard(adapted_tools)[self._learned_tools]
+            else:
+                tools[self._learned_tools] = _standard(adapted_tools, near_tools)
+            servers = np.where(self._learned, _standard(adapted_servers), servers)
+        tools += words
+        return tools, servers
 
     def _reading(self, text: str, *, adapted: bool) -> _Read:
         side = self._adapted if adapted and self._adapted is not None else self._base
@@ -182,10 +194,11 @@ def _near(documents: Vectors, read: _Read) -> Scores:
     return whole * np.float32(WHOLE) + parts * np.float32(PARTS)
 
 
-def _standard(scores: Scores) -> Scores:
-    """In standard deviations from the mean; all 0 where all are equal."""
-    deviation = float(scores.std())
-    centred = scores - np.float32(scores.mean())
+def _standard(scores: Scores, over: Scores | None = None) -> Scores:
+    """In standard deviations from the mean, by default those of the scores themselves; all 0 where `over` is equal."""
+    over = scores if over is None else over
+    deviation = float(over.std())
+    centred = scores - np.float32(over.mean())
     return centred / np.float32(deviation) if deviation > 1e-6 else np.zeros_like(scores)
 
 

@@ -251,7 +251,8 @@ class Worker:
             # What it reorders is what is found without an adapter, which was made before.
             return self._second.over(self._routers[hashed, None].base, servers, adapter)
         encoder = self._encoder if adapter is None else adapter.encoder(self._encoder)
-        texts = missing(encoder, self._cache, all_documents(servers))
+        learned = None if adapter is None else adapter.servers
+        texts = missing(encoder, self._cache, all_documents(servers, learned))
         yield
         while texts:
             size = PIECE if self._routers else FIRST_PIECE

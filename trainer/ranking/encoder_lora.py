@@ -2,8 +2,8 @@
 
 Above: training.py. Below: dense.py, readings.py, lora.py. Of learned tools an update reads those that its examples
 speak of and the `read` that are nearest to its queries untrained; others of learned servers are left out of that
-update's softmax. Tools of all other servers stand in it with the untrained encoder's vectors, which is how they are
-served.
+update's softmax. Tools of all other servers stand in it with the untrained encoder's vectors, and all in that one's
+deviations, which is how they are served.
 """
 
 from __future__ import annotations

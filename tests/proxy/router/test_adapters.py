@@ -13,7 +13,7 @@ import pytest
 from proxy.errors import ConfigurationError
 from proxy.router.adapters import Adapter, Kind, load_adapter, save_adapter
 from proxy.router.base import Query
-from proxy.router.documents import RENDERING, all_documents
+from proxy.router.documents import RENDERING, all_documents, tool_document
 from proxy.router.embeddings import EmbeddingCache, missing
 from proxy.router.encoder import TransformersEncoder, load_encoder
 from proxy.router.fusion import FusedRouter
@@ -38,13 +38,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TransformersEncoder:
     return load_encoder(str(tiny_bert(tmp_path_factory.mktemp("models") / "tiny")))
 
 
-def lora_at(folder: Path, base: TransformersEncoder, servers: list[str], **more: Any) -> Adapter:
+def lora_at(
+    folder: Path, base: TransformersEncoder, servers: list[str], *, changes: bool = True, **more: Any
+) -> Adapter:
     import copy
 
     import peft
     import torch
 
-    config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+    config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=not changes)
     torch.manual_seed(1)
     model: Any = peft.get_peft_model(copy.deepcopy(base.model), config)
     return save_adapter(folder, base_hash=base.hash, servers=servers, lora=model, **more)
@@ -205,6 +207,26 @@ def test_lora_embeds_for_itself_and_leaves_the_encoder_as_it_was(tmp_path: Path,
     again = FusedRouter(BOTH, tiny, cache, adapter)
     assert scores(FusedRouter(BOTH, tiny, cache), "the rain") == plain
     assert scores(again, "the rain") == adapted
+
+
+@pytest.mark.parametrize("servers", [["files"], ["files", "weather"]])
+def test_lora_that_changes_nothing_leaves_all_scores_whatever_it_has_learned(
+    tmp_path: Path, tiny: TransformersEncoder, servers: list[str]
+) -> None:
+    nothing = lora_at(tmp_path / "lora", tiny, servers, changes=False)
+    plain, adapted = (FusedRouter(BOTH, tiny, EmbeddingCache(None), each) for each in (None, nothing))
+    assert scores(adapted, "the rain") == pytest.approx(scores(plain, "the rain"), abs=1e-3)
+    assert len(set(scores(plain, "the rain").values())) == 4
+
+
+def test_of_tools_lora_embeds_only_those_that_it_has_learned(tmp_path: Path, tiny: TransformersEncoder) -> None:
+    cache = EmbeddingCache(None)
+    adapter = lora_at(tmp_path / "lora", tiny, ["weather"])
+    router = FusedRouter(BOTH, tiny, cache, adapter)
+    lacking = missing(adapter.encoder(tiny), cache, all_documents(BOTH))
+    assert lacking == [tool_document(FILES, tool) for tool in FILES.tools]
+    assert missing(adapter.encoder(tiny), cache, all_documents(BOTH, adapter.servers)) == []
+    assert scores(router, "the rain") != scores(FusedRouter(BOTH, tiny, cache), "the rain")
 
 
 def test_lora_that_does_not_fit_its_encoder_is_refused(tmp_path: Path, tiny: TransformersEncoder) -> None:

@@ -21,6 +21,8 @@ from proxy.router.language_model import LanguageModel, load_language_model  # no
 from tests.fixtures.small_language_model import save_small_model  # noqa: E402
 from tests.proxy.router.encoders import WordEncoder, tiny_bert  # noqa: E402
 from tests.trainer.ranking.planted import CATALOG, catalogue, log  # noqa: E402
+from trainer.ranking.columns import columns  # noqa: E402
+from trainer.ranking.encoder_lora import EncoderLoraPolicy  # noqa: E402
 from trainer.ranking.examples import Example  # noqa: E402
 from trainer.ranking.scorer import ScorerPolicy  # noqa: E402
 from trainer.ranking.settings import RankingSettings, defaults  # noqa: E402
@@ -74,6 +76,25 @@ def test_an_encoder_is_trained_saved_loaded_and_ranks(tiny: TransformersEncoder,
     plain, adapted = ([router.rank(Query(text), 8) for text in ASKED] for router in routers)
     assert plain != adapted
     assert all(len(ranked) == 8 for ranked in adapted)
+
+
+def test_an_encoder_trains_what_is_served(tiny: TransformersEncoder, tmp_path: Path) -> None:
+    made = of_encoder(tiny)
+    for _ in range(4):
+        made.step()
+    made.save(tmp_path / "lora", {})
+    adapter, query = load_adapter(tmp_path / "lora"), log(1, 3)[0].query
+    own = columns(catalogue(), adapter.servers, (), others=ENCODER_SETTINGS.negatives, seed=0)
+    policy = EncoderLoraPolicy(catalogue(), own, tiny, EmbeddingCache(None), rank=ENCODER_SETTINGS.rank, read=8)
+    with torch.no_grad():
+        for name, value in policy.parameters().items():
+            value.copy_(made.state_dict()["parameters"][name])
+        scores, _ = policy.scores([Example(query)])
+    # What of a tool's score is made of its server's is not trained.
+    served, _ = FusedRouter(catalogue(), tiny, EmbeddingCache(None), adapter)._evidence(query.text)
+    plain, _ = FusedRouter(catalogue(), tiny, EmbeddingCache(None))._evidence(query.text)
+    assert scores[0].tolist() == pytest.approx(served.tolist(), abs=1e-3)
+    assert served.tolist() != pytest.approx(plain.tolist(), abs=1e-1)
 
 
 def test_the_encoder_that_is_given_stays_as_it_is(tiny: TransformersEncoder) -> None:
