@@ -13,9 +13,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.errors import ConfigurationError
+from proxy.router.adapters import Kind
 from trainer.data.settings import DataSettings, SplitSettings
 from trainer.evaluation.settings import EvaluationSettings
 from trainer.loop.training import LoopSettings
+from trainer.policy.settings import TuningSettings
 from trainer.ranking.settings import RankingSettings
 
 
@@ -32,14 +34,29 @@ class TrainingSettings:
     data: DataSettings = field(default_factory=DataSettings)
     split: SplitSettings = field(default_factory=SplitSettings)
     ranking: RankingSettings = field(default_factory=RankingSettings)
+    policy: TuningSettings | None = None
+    """Of a run that tunes a policy in place of a ranker."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     language_model: str | None = None
-    """What a scorer is trained on, and reorders with: a folder, a package, or a hub's name."""
+    """What a scorer or a policy is trained on: a folder, a package, or a hub's name."""
     loop: LoopSettings = field(default_factory=LoopSettings)
 
     def __post_init__(self) -> None:
         if self.least_episodes < 1:
             raise ConfigurationError(f"least_episodes is at least 1, not {self.least_episodes}")
+
+    @property
+    def kind(self) -> Kind:
+        """Of the adapter."""
+        return self.ranking.kind if self.policy is None else Kind.POLICY
+
+    @property
+    def algorithm(self) -> str:
+        return (self.policy or self.ranking).algorithm
+
+    @property
+    def seed(self) -> int:
+        return (self.policy or self.ranking).seed
 
 
 def to_json(settings: TrainingSettings) -> dict[str, Any]:

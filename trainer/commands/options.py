@@ -38,11 +38,12 @@ AlgorithmOption = Annotated[
     typer.Option("--algorithm", help="advantage-weighted (the default), filtered-imitation or imitation."),
 ]
 KindOption = Annotated[
-    str | None, typer.Option("--kind", help="What is trained: head (the default), lora of the encoder, or scorer.")
+    str | None,
+    typer.Option("--kind", help="What is trained: head (the default), lora (encoder), scorer, policy."),
 ]
 LanguageOption = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME_OR_PATH", help="What a scorer is trained on, as in --router slm:MODEL."),
+    typer.Option("--model", metavar="NAME_OR_PATH", help="What a scorer or a policy is trained on, as in slm:MODEL."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of all that is drawn.")]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that every row is read, at most.")]
@@ -117,28 +118,36 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
     from proxy.router.adapters import Kind
     from trainer.data.settings import CapSettings, DataSettings, SplitSettings
     from trainer.loop.training import LoopSettings
-    from trainer.ranking.settings import Algorithm, defaults
+    from trainer.policy.settings import Algorithm as PolicyAlgorithm
+    from trainer.policy.settings import TuningSettings
+    from trainer.ranking.settings import Algorithm, RankingSettings, defaults
     from trainer.settings import TrainingSettings
 
-    _one_of("--algorithm", chosen.algorithm, get_args(Algorithm))
     _one_of("--kind", chosen.kind, tuple(Kind))
     _one_of("--split", chosen.split, ("hash", "time", "servers"))
-    ranking = _given(
+    kind = Kind(chosen.kind or Kind.HEAD)
+    _one_of("--algorithm", chosen.algorithm, get_args(PolicyAlgorithm if kind is Kind.POLICY else Algorithm))
+    said = _given(
         seed=chosen.seed,
         algorithm=chosen.algorithm,
         epochs=chosen.epochs,
         learning_rate=chosen.learning_rate,
         batch=chosen.batch,
         accumulation=chosen.accumulation,
-        good_episodes=chosen.good_episodes,
     )
+    ranking, policy = RankingSettings(), None
+    if kind is Kind.POLICY:
+        policy = TuningSettings(**said)
+    else:
+        ranking = replace(defaults(kind), **said, **_given(good_episodes=chosen.good_episodes))
     servers = tuple(chosen.hold_out) if chosen.hold_out else None
     split = _given(seed=chosen.seed, by=chosen.split, servers=servers, near=chosen.near)
     return TrainingSettings(
         least_episodes=chosen.least,
         data=DataSettings(caps=CapSettings(**_given(agent_share=chosen.agent_share))),
         split=SplitSettings(**split),
-        ranking=replace(defaults(Kind(chosen.kind or Kind.HEAD)), **ranking),
+        ranking=ranking,
+        policy=policy,
         language_model=chosen.language_model,
         loop=LoopSettings(**_given(patience=chosen.patience, tensorboard=chosen.tensorboard)),
     )

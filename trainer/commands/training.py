@@ -175,11 +175,11 @@ def list_runs(runs: RunsOption = None, as_json: JsonOption = False) -> None:
         table = Table("run", "algorithm", "kind", "seed", "episodes", "ended", "adapter")
         for each in found:
             facts, result = each.facts, each.result
-            ranking = facts["settings"]["ranking"]
+            settings = each.settings
             table.add_row(
                 each.id,
-                ranking["algorithm"],
-                ranking["kind"],
+                settings.algorithm,
+                settings.kind,
                 str(facts["seed"]),
                 f"{facts['data']['episodes']:,}",
                 "no" if result is None else "failed" if "failed" in result else "yes",
@@ -201,4 +201,7 @@ def _say(run: Run) -> None:
         f"Ended after {training['steps']:,} updates{early}; the best were the first {training['best_step']:,}, with a "
         f"validation loss of {training['best_loss']:.4f}."
     )
-    typer.echo(f"The adapter {hashed} is a candidate; `toolatlas adapters promote {hashed}` asks its gates.")
+    if run.settings.policy is None:
+        typer.echo(f"The adapter {hashed} is a candidate; `toolatlas adapters promote {hashed}` asks its gates.")
+    else:
+        typer.echo(f"`toolatlas agent --adapter {hashed}` works tasks with it.")

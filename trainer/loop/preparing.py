@@ -19,12 +19,15 @@ from proxy.router.encoder import Encoder
 from proxy.store.database import Database
 from proxy.store.filters import Filters
 from proxy.store.rewards import rewards
-from trainer.data.collecting import Collected, collect
+from trainer.data.collecting import Collected, collect, collected_policy_rows
+from trainer.data.files import Row
 from trainer.data.judged import LeftOut
+from trainer.data.policy_rows import PolicySettings, Unfit
 from trainer.data.splits import split
+from trainer.data.tokens import Reader
 from trainer.loop.catalogues import servers_of
 from trainer.loop.runs import Run, Runs
-from trainer.rows import RankingRow, Split
+from trainer.rows import PolicyRow, RankingRow, Split
 from trainer.settings import TrainingSettings, to_json
 
 SHOWN_REASONS = 3
@@ -81,9 +84,14 @@ async def freeze(
             "leaves more"
         )
     servers = await servers_of(database, newest_catalog(rows))
+    unfit: Counter[Unfit] = Counter()
+    frozen: Sequence[Row] = collected.rows
+    if settings.policy is not None:
+        say("telling episodes again as a policy reads them")
+        frozen = await _policy_rows(database, collected, settings, unfit)
     facts: dict[str, Any] = {
         "settings": to_json(settings),
-        "seed": settings.ranking.seed,
+        "seed": settings.seed,
         "command": shlex.join(command),
         "version": version("toolatlas"),
         "commit": commit(),
@@ -92,6 +100,7 @@ async def freeze(
             "episodes": collected.tally.used,
             "left_out": {str(reason): count for reason, count in sorted(collected.tally.left_out.items())},
             "rankings": len(collected.rows),
+            "unfit": {str(reason): count for reason, count in sorted(unfit.items())},
             "effective_rankings": round(collected.effective, 1),
             "scopes": dict(collected.scopes),
             "agents": dict(collected.agents),
@@ -100,7 +109,7 @@ async def freeze(
             "sides": {side: len(episodes) for side, episodes in asdict(held_out).items()},
         },
     }
-    return runs.create(facts, collected.rows, servers, held_out)
+    return runs.create(facts, frozen, servers, held_out)
 
 
 def newest_catalog(rows: Sequence[RankingRow]) -> str:
@@ -120,6 +129,17 @@ def commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
+
+
+async def _policy_rows(
+    database: Database, collected: Collected, settings: TrainingSettings, unfit: Counter[Unfit]
+) -> list[PolicyRow]:
+    from proxy.router.language_model import load_language_model
+
+    if settings.language_model is None:
+        raise ConfigurationError("a policy is tuned on a language model, and none is named: --model NAME")
+    reader = Reader(load_language_model(settings.language_model).tokenizer)
+    return [row async for row in collected_policy_rows(database, collected, reader, PolicySettings(), unfit=unfit)]
 
 
 async def _judges(database: Database, collected: Collected) -> list[str]:

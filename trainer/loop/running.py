@@ -28,6 +28,7 @@ from proxy.store.registry import Registered, in_force, register
 from trainer.evaluation.gating import evidence
 from trainer.loop.evaluating import evaluated
 from trainer.loop.making import trainable_of
+from trainer.loop.metrics import read
 from trainer.loop.runs import FAILED, Run
 from trainer.loop.trainable import Trainable
 from trainer.loop.training import Ended, Tell, train
@@ -81,20 +82,28 @@ async def run_through(
         partial(train, trainable, run.folder, run.settings.loop, tell=tell, wanted=wanted)
     )
     hashed = await anyio.to_thread.run_sync(save, run, trainable, ended, place.adapters)
-    say("comparing it with what is in force, on what was held out")
+    result: dict[str, Any] = {"adapter": hashed, "training": asdict(ended)}
+    if run.settings.policy is None:
+        say("comparing it with what is in force, on what was held out")
+        result |= await _compared(database, run, place, hashed)
+    else:
+        lines = [line for line in read(run.folder) if line["kind"] == "validation"]
+        result["figures"] = {
+            "before": next(line for line in lines if line["step"] == 0),
+            "policy": next(line for line in lines if line["step"] == ended.best_step),
+        }
+    await enter(database, run, place, hashed, result)
+    run.end(result)
+    return result
+
+
+async def _compared(database: Database, run: Run, place: Place, hashed: str) -> dict[str, Any]:
     active = (await in_force(database)).active
     before = None if active is None else load_adapter(place.adapters / active)
     report = await evaluated(database, run, load_adapter(place.adapters / hashed), before, place.encoder, place.cache)
     await training_runs.save(database, report)
-    result = {
-        "adapter": hashed,
-        "training": asdict(ended),
-        "figures": {each.router: {name: its.value for name, its in each.figures.items()} for each in report.routers},
-        EVIDENCE: evidence(report).to_json(),
-    }
-    await enter(database, run, place, hashed, result)
-    run.end(result)
-    return result
+    figures = {each.router: {name: its.value for name, its in each.figures.items()} for each in report.routers}
+    return {"figures": figures, EVIDENCE: evidence(report).to_json()}
 
 
 def save(run: Run, trainable: Trainable, ended: Ended, adapters: Path) -> str:

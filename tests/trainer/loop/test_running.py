@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,17 @@ from proxy.store import training_runs
 from proxy.store.database import Database
 from proxy.store.registry import State, entries
 from tests.trainer.loop.learnable import TOPICS, fill
+from tests.trainer.policy.planted import save_model
 from trainer.data.settings import SplitSettings
 from trainer.loop import metrics
 from trainer.loop.preparing import TooLittle, freeze, gather
 from trainer.loop.running import Place, run_through
 from trainer.loop.runs import FAILED, Run, Runs
 from trainer.loop.training import Interrupted, LoopSettings
+from trainer.policy.settings import TuningSettings
 from trainer.promotion.evidence import Evidence
 from trainer.ranking.settings import RankingSettings
+from trainer.rows import PolicyRow
 from trainer.settings import TrainingSettings
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +113,30 @@ async def test_rows_that_teach_nothing_end_a_run_once_and_for_all(
             await run_through(database, run, place)
     assert run.result is not None
     assert "none teaches enough" in run.result[FAILED]
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+async def test_a_policy_is_tuned_from_the_same_log_and_serves_nobody_by_itself(
+    database: Database, place: Place, tmp_path: Path
+) -> None:
+    await fill(database, 40)
+    settings = TrainingSettings(
+        least_episodes=40,
+        split=SplitSettings(validation=0.2, test=0.2),
+        policy=TuningSettings(tokens=160, before=96, windows=1, epochs=1, batch=4, accumulation=4, rank=2),
+        language_model=str(save_model(tmp_path / "model")),
+        loop=LoopSettings(validate_every=2),
+    )
+    run = await a_run(database, tmp_path / "runs", settings)
+    assert all(isinstance(row, PolicyRow) for row in run.rows)
+    result = await run_through(database, run, place)
+    (entry,) = await entries(database)
+    assert (entry.adapter.hash, entry.adapter.kind) == (result["adapter"], "policy")
+    assert Evidence.of(entry.adapter.metrics) is None
+    assert result["figures"]["policy"]["loss"] <= result["figures"]["before"]["loss"]
+    assert await run_through(database, run, place) == result
+    with pytest.raises(ConfigurationError, match="--model NAME"):
+        await a_run(database, tmp_path / "runs", replace(settings, language_model=None))
 
 
 async def test_too_little_says_how_much_and_why(database: Database) -> None:
