@@ -23,6 +23,7 @@ from rich.table import Table
 from bench.learned import parts
 from bench.learned.figures import MAIN, compared, worths
 from bench.learned.folds import by_task
+from bench.learned.killing import killed
 from bench.learned.logs import Log, log_of
 from bench.learned.serving import Amounts, all_the_way, training_tasks
 from bench.learned.training import Bench
@@ -66,6 +67,7 @@ PARTS: Mapping[str, Part] = {
     "rubrics": parts.rubrics,
     "kinds": parts.kinds,
 }
+OTHERS = ("poison", "kill", "sequential")
 BOTH_CATALOGS = frozenset({"tasks", "servers"})
 """All others ask the first catalogue alone."""
 
@@ -80,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--part",
         nargs="+",
         action="extend",
-        choices=(*PARTS, "poison", "sequential", "policy"),
+        choices=(*PARTS, *OTHERS, "policy"),
         help="only these of the full figures",
     )
     parser.add_argument("--episodes", type=int, help="of each log (1,250), or to train on with --quick (500)")
@@ -141,7 +143,7 @@ async def _quick(args: argparse.Namespace, encoder: Encoder, cache: EmbeddingCac
 
 
 async def _full(args: argparse.Namespace, encoder: Encoder, cache: EmbeddingCache) -> dict[str, object]:
-    chosen = args.part or [*PARTS, "poison", "sequential"]
+    chosen = args.part or [*PARTS, *OTHERS]
     found: dict[str, Any] = {}
     for number, path in enumerate(args.catalog):
         catalog = read_catalog(path)
@@ -155,6 +157,9 @@ async def _full(args: argparse.Namespace, encoder: Encoder, cache: EmbeddingCach
     if "poison" in chosen:
         print("poison", flush=True)
         found["poison"] = {args.catalog[-1].name: await _poison(args, encoder, cache)}
+    if "kill" in chosen:
+        print("kill", flush=True)
+        found["kill"] = killed(await _last_log(args))
     if "sequential" in chosen:
         found["sequential"] = _sequential()
     if "policy" in chosen:
@@ -214,9 +219,13 @@ def _sequential() -> dict[str, Any]:
 async def _policy(args: argparse.Namespace) -> dict[str, Any]:
     from bench.learned.policy import policy_figures
 
-    path: Path = args.catalog[-1]
-    log = await log_of(args.out, path, args.tasks, episodes=args.episodes or EPISODES, seed=0, say=_say)
-    return dict(await policy_figures(log.url))
+    return dict(await policy_figures((await _last_log(args)).url))
+
+
+async def _last_log(args: argparse.Namespace) -> Log:
+    """Of the last catalogue, which is the smaller one of those by default."""
+    episodes = args.episodes or EPISODES
+    return await log_of(args.out, args.catalog[-1], args.tasks, episodes=episodes, seed=0, say=_say)
 
 
 def _say(text: str) -> None:
@@ -243,7 +252,7 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 def _rows(part: str, its: Mapping[str, Any]) -> list[Table | str]:
-    if part in ("sequential", "policy"):
+    if part in ("kill", "sequential", "policy"):
         return [f"{part}: {name}: {value}" for name, value in its.items()]
     made: list[Table | str] = []
     for catalog, found in its.items():
