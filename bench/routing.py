@@ -26,7 +26,7 @@ from bench.routed.figures import Answer, figures, servers_of
 from bench.routed.tasks import Task, read_catalog, read_tasks, schema_tokens
 from proxy.catalog.catalog import Catalog
 from proxy.errors import ConfigurationError
-from proxy.router.adapters import Adapter, load_adapter
+from proxy.router.adapters import Adapter, Kind, load_adapter
 from proxy.router.base import Query, Router
 from proxy.router.documents import all_documents
 from proxy.router.embeddings import EmbeddingCache, embed, missing
@@ -153,17 +153,31 @@ def build(name: str, parts: Parts) -> Router:
         case "fused", False:
             return FusedRouter(servers, parts.encoder(), parts.cache)
         case "adapter", True:
-            return FusedRouter(servers, parts.encoder(), parts.cache, adapter_named(argument))
+            adapter = adapter_named(argument)
+            if adapter.kind is Kind.SCORER:
+                return _reordered(parts, _trained_on(adapter), adapter)
+            return FusedRouter(servers, parts.encoder(), parts.cache, adapter)
         case "slm", True:
-            language = importlib.import_module("proxy.router.language")
             model, _, scorer = argument.partition("#")
-            fused = FusedRouter(servers, parts.encoder(), parts.cache)
-            adapter = adapter_named(scorer) if scorer else None
-            return language.LanguageRouter(fused, servers, model, adapter=adapter)
+            return _reordered(parts, model, adapter_named(scorer) if scorer else None)
         case _:
             raise Missing(
                 f"there is no router {name}; there are lexical, encoder, fused, slm:MODEL[#ID] and adapter:ID"
             )
+
+
+def _reordered(parts: Parts, model: str, adapter: Adapter | None) -> Router:
+    language = importlib.import_module("proxy.router.language")
+    fused = FusedRouter(parts.catalog.servers, parts.encoder(), parts.cache)
+    return language.LanguageRouter(fused, parts.catalog.servers, model, adapter=adapter)
+
+
+def _trained_on(scorer: Adapter) -> str:
+    """What the settings of its training call its model; whether it still is that one, its hash tells."""
+    config: Mapping[str, Any] = scorer.facts.get("config") or {}
+    if not isinstance(model := config.get("language_model"), str):
+        raise Missing(f"{scorer.folder} does not say which model it is for; name it, slm:MODEL#{scorer.hash[:12]}")
+    return model
 
 
 def adapter_named(said: str) -> Adapter:

@@ -15,9 +15,10 @@ from bench.routed.figures import Answer, figures, servers_of
 from bench.routed.tasks import Task, read_catalog, read_tasks, schema_tokens
 from bench.targets.gateway import write_catalog
 from bench.targets.invented import invented_rows
-from proxy.router.adapters import save_adapter
+from proxy.router.adapters import Kind, save_adapter
 from proxy.router.encoder import load_encoder
-from tests.fixtures.small_language_model import save_small_model
+from proxy.router.language_model import load_language_model
+from tests.fixtures.small_language_model import lora, save_small_model
 from tests.proxy.router.encoders import tiny_bert
 
 
@@ -169,6 +170,30 @@ def test_an_adapter_is_named_by_the_beginning_of_its_hash(
     assert adapter["mrr"] == fused["mrr"]
     assert main([*command, "--router", "adapter:nothing"]) == 2
     assert "0 adapters in" in capsys.readouterr().err
+
+
+# peft asks transformers for something under its old name.
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_a_scorer_brings_the_name_of_its_model_or_has_to_be_told_it(
+    catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("peft", reason="a light installation has no LoRA")
+    out, file = tmp_path / "routing.json", tasks(tmp_path, FORECAST)
+    model, encoder = save_small_model(tmp_path / "small"), tiny_bert(tmp_path / "tiny")
+    base = load_language_model(model)
+    for name, facts in (("told", {"config": {"language_model": model}}), ("untold", {})):
+        layers = lora(base.model, 1, task_type="CAUSAL_LM")
+        made = {"base_hash": base.hash, "servers": ["weather"], "kind": Kind.SCORER, "facts": facts}
+        save_adapter(tmp_path / name, lora=layers, **made)
+    told, untold = tmp_path / "told", tmp_path / "untold"
+    command = ["routing", "--catalog", str(catalog), "--tasks", str(file), "--encoder", str(encoder)]
+    command += ["--embeddings", str(tmp_path / "embeddings.sqlite"), "--json", str(out)]
+    assert main([*command, "--router", f"adapter:{told}", f"slm:{model}#{untold}"]) == 0
+    one, other = json.loads(out.read_text("utf-8"))["routers"]
+    assert (one["router"], other["router"]) == (f"adapter:{told}", f"slm:{model}#{untold}")
+    assert one["mrr"] == other["mrr"] > 0
+    assert main([*command, "--router", f"adapter:{untold}"]) == 2
+    assert "does not say which model it is for; name it, slm:MODEL#" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
