@@ -23,8 +23,8 @@ from proxy.sandbox.docker_client import open_engine
 ROOT = Path(__file__).parents[2]
 NEEDED = ("deploy", "proxy", "judge", "trainer", "migrations", "docker-compose.yml", ".dockerignore")
 NEEDED_OF_THE_PROJECT = ("pyproject.toml", "README.md", "LICENSE")
-PROFILES = ("sandbox", "observability", "judge")
-BUILD_S, UP_S, DOWN_S, COMMAND_S = 400.0, 180.0, 120.0, 60.0
+PROFILES = ("sandbox", "observability", "judge", "learn")
+BUILD_S, UP_S, DOWN_S, COMMAND_S = 600.0, 180.0, 120.0, 60.0
 POLL_S = 0.25
 RESTARTS = 6
 """Of a gateway whose broker is still starting; more are a failure."""

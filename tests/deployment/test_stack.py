@@ -40,7 +40,7 @@ from tests.deployment.compose import (
 )
 from tests.fixtures.running import free_port
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.anyio, pytest.mark.timeout(1500)]
 
 PREPARE_S, ANSWER_S, ROWS_S, LISTED_S = 300.0, 60.0, 30.0, 60.0
 SERVICES = ("gateway", "postgres", "servers", "broker")
