@@ -89,7 +89,11 @@ def learn(
     kind: KindOption = None,
     language_model: Annotated[
         str | None,
-        typer.Option("--language-model", metavar="NAME_OR_PATH", help="What a scorer is trained on."),
+        typer.Option(
+            "--language-model",
+            metavar="NAME_OR_PATH",
+            help="What a scorer is trained on; without it, that of TOOLATLAS_ROUTER.",
+        ),
     ] = None,
     seed: SeedOption = 0,
     split: SplitOption = None,

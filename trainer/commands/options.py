@@ -43,7 +43,11 @@ KindOption = Annotated[
 ]
 LanguageOption = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME_OR_PATH", help="What a scorer or a policy is trained on, as in slm:MODEL."),
+    typer.Option(
+        "--model",
+        metavar="NAME_OR_PATH",
+        help="What a policy or a scorer is trained on; a scorer, without it, on that of TOOLATLAS_ROUTER.",
+    ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of all that is drawn.")]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that every row is read, at most.")]
@@ -148,7 +152,7 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
         split=SplitSettings(**split),
         ranking=ranking,
         policy=policy,
-        language_model=chosen.language_model,
+        language_model=chosen.language_model or (None if kind is Kind.POLICY else _reordering()),
         loop=LoopSettings(**_given(patience=chosen.patience, tensorboard=chosen.tensorboard)),
     )
 
@@ -183,6 +187,12 @@ def place_of(adapters: Path | None, encoder: str, by: str) -> Generator[Place]:
         )
     finally:
         cache.close()
+
+
+def _reordering() -> str | None:
+    """The language model that the gateway here reorders with, if its settings name one: scorers are for that one."""
+    kind, _, model = os.environ.get("TOOLATLAS_ROUTER", "").partition(":")
+    return model if kind == "slm" and model else None
 
 
 def _given(**values: Any) -> dict[str, Any]:
