@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log
@@ -55,6 +56,8 @@ class Decided:
     chance: float
     """The same where all of a list are alike."""
     accuracy: float
+    commonest: float
+    """The accuracy of whoever always says what is right most often in these very moments, reading nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +157,7 @@ def _decided(
         nll=fsum(lost) / count,
         chance=fsum(log(len(its)) for _, its, _ in asked) / count,
         accuracy=hits / count,
+        commonest=max(Counter(right for _, _, right in asked).values(), default=0) / count,
     )
 
 

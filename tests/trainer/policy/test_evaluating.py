@@ -65,7 +65,7 @@ def test_a_closed_list_is_decided_by_probabilities_within_it(folder: Path, make:
     within = torch.stack(likely).log_softmax(0)
     assert found.nll == pytest.approx(-within[0].item(), abs=1e-4)
     assert found.accuracy == float(within[0] > within[1])
-    assert (found.count, found.listed) == (1, 2.0)
+    assert (found.count, found.listed, found.commonest) == (1, 2.0, 1.0)
     assert found.chance == pytest.approx(torch.log(torch.tensor(2.0)).item(), abs=1e-6)
     assert (next_actions(language, make.reader, at).count, next_actions(language, make.reader, at).listed) == (2, 3.0)
 
