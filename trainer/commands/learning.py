@@ -182,13 +182,13 @@ def learn(
                     reporter.say("Stopped; `toolatlas learn` goes on from there.")
                     raise typer.Exit(1) from error
             emit(_answer(done), as_json, lambda done=done: _say(done))
-            if not watch or not _waited(every, wanted):
+            if not watch or not waited(every, wanted):
                 break
     if done.too_little and not watch:
         raise typer.Exit(3)
 
 
-def _waited(seconds: float, wanted: Any) -> bool:
+def waited(seconds: float, wanted: Any) -> bool:
     """Whether the time is over, and nobody has asked to stop."""
     until = time.monotonic() + seconds
     while wanted() and time.monotonic() < until:
