@@ -88,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=int, help="of each log (1,250), or to train on with --quick (500)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="of the full figures (%(default)s)")
     parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="name or folder of a transformers encoder")
+    parser.add_argument("--model", help="a causal model for the scorer of the part kinds; left out without it")
     parser.add_argument("--out", type=Path, default=OUT, help="where logs and trainings are kept")
 
 
@@ -171,7 +172,13 @@ def _asked(
     args: argparse.Namespace, path: Path, catalog: Catalog, encoder: Encoder, cache: EmbeddingCache
 ) -> parts.Asked:
     tasks = [task for task in read_tasks(args.tasks, catalog).tasks if task.tools]
-    bench = Bench(folder=args.out / "adapters", servers=catalog.servers, encoder=encoder, cache=cache)
+    bench = Bench(
+        folder=args.out / "adapters",
+        servers=catalog.servers,
+        encoder=encoder,
+        cache=cache,
+        language_model=args.model,
+    )
 
     async def log(seed: int, rubric: str) -> Log:
         return await log_of(

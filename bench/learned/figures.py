@@ -11,8 +11,9 @@ from statistics import fmean
 from typing import Any
 
 from bench.learned.folds import combination
+from bench.routed.figures import servers_of
 from bench.routed.tasks import Task
-from proxy.router.base import Query
+from proxy.router.base import Query, Router
 from proxy.router.fusion import FusedRouter
 from proxy.router.metrics import all_within, bootstrap, recall_at, reciprocal_rank
 
@@ -22,7 +23,7 @@ Worth = Mapping[str, float]
 MAIN = ("server_recall@5", "tool_recall@10")
 
 
-def worths(router: FusedRouter, tasks: Sequence[Task]) -> dict[str, Worth]:
+def worths(router: Router, tasks: Sequence[Task]) -> dict[str, Worth]:
     """By id of the task, asked with its raw text."""
     return {task.task_id: _worth(router, task) for task in tasks}
 
@@ -53,10 +54,11 @@ def compared(tasks: Sequence[Task], pairs: Iterable[tuple[Mapping[str, Worth], M
     return found
 
 
-def _worth(router: FusedRouter, task: Task) -> Worth:
+def _worth(router: Router, task: Task) -> Worth:
     query = Query(task.text)
     tools = [each.tool for each in router.rank(query, RANKED)]
-    servers = router.rank_servers(query, RANKED)
+    fused = isinstance(router, FusedRouter)
+    servers = router.rank_servers(query, RANKED) if fused else servers_of(tools)
     found: dict[str, float] = {}
     if task.servers:
         for count in (1, 3, 5):

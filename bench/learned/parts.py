@@ -18,6 +18,8 @@ from bench.routed.tasks import Task
 from bench.traffic.poison import POISONER
 from proxy.router.adapters import Adapter, Kind
 from proxy.router.fusion import FusedRouter
+from proxy.router.language import LanguageRouter
+from proxy.router.language_model import load_language_model
 from trainer.data.settings import CapSettings, DataSettings
 from trainer.ranking.settings import RankingSettings, defaults
 
@@ -147,11 +149,24 @@ async def rubrics(asked: Asked) -> dict[str, Any]:
 
 
 async def kinds(asked: Asked) -> dict[str, Any]:
-    """The head, and LoRA of the encoder, on the same fold of the first seed."""
-    return {
-        kind.value: await folded(asked, by_task, settings=defaults(kind), seeds=asked.seeds[:1], first=1)
+    """The head, LoRA of the encoder and, where there is a language model, LoRA of that as a scorer: on the same fold of
+    the first seed. A scorer is compared with the same model without it."""
+    first = asked.seeds[:1]
+    found = {
+        kind.value: await folded(asked, by_task, settings=defaults(kind), seeds=first, first=1)
         for kind in (Kind.HEAD, Kind.LORA)
     }
+    name = asked.bench.language_model
+    if name is not None:
+        held_out = by_task(asked.tasks, first[0])[0]
+        log, tasks = await asked.log(first[0], DEFAULT), asked.within(held_out)
+        episodes = log.episodes(frozenset(log.tasks.values()) - held_out)
+        adapter = await adapter_of(asked.bench, log, episodes, defaults(Kind.SCORER))
+        fused, model, servers = asked.router(None), load_language_model(name), asked.bench.servers
+        before = worths(LanguageRouter(fused, servers, model), tasks)
+        after = before if adapter is None else worths(LanguageRouter(fused, servers, model, adapter=adapter), tasks)
+        found[Kind.SCORER.value] = compared(asked.tasks, [(before, after)])
+    return found
 
 
 async def poisoned(asked: Asked, log: Log) -> dict[str, Any]:

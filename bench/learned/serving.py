@@ -6,6 +6,7 @@ forced: traffic comes until the gates have decided, and what they decided is wha
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -213,6 +214,4 @@ def training_tasks(path: Path, held_out: frozenset[str], to: Path) -> Path:
 
 
 def _id(line: str, number: int) -> str:
-    import json
-
     return str(json.loads(line).get("task_id", number))

@@ -175,11 +175,12 @@ def list_runs(runs: RunsOption = None, as_json: JsonOption = False) -> None:
         table = Table("run", "algorithm", "kind", "seed", "episodes", "ended", "adapter")
         for each in found:
             facts, result = each.facts, each.result
-            settings = each.settings
+            # As it is written, so that runs of another version are listed, too.
+            policy, ranking = facts["settings"].get("policy"), facts["settings"]["ranking"]
             table.add_row(
                 each.id,
-                settings.algorithm,
-                settings.kind,
+                (policy or ranking)["algorithm"],
+                "policy" if policy else ranking["kind"],
                 str(facts["seed"]),
                 f"{facts['data']['episodes']:,}",
                 "no" if result is None else "failed" if "failed" in result else "yes",
