@@ -17,7 +17,7 @@ BIN    := .venv/bin
 OUT := bench/out
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check learn bench-learn bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store bench-judge bench-agent kill soak attack conformance clean
+.PHONY: help serve test check learn bench-learn bench-tokens bench-tokens-gate bench-overhead bench-search bench-cold bench-sandbox bench-stubs bench-store bench-judge bench-agent bench-online kill soak attack conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench-agent: .venv/.bench $(OUT) ## the agent loop in four variants: turns and t
 
 bench-judge: .venv/.bench $(OUT) ## whether rewards tell good runs from defective ones (needs PyPI and npm; minutes to make the runs)
 	$(BIN)/python -m bench judge --json $(OUT)/judge.json $(ARGS)
+
+bench-online: .venv/.bench $(OUT) ## GRPO through the live gateway with a tiny model: better in three seeds (minutes)
+	$(BIN)/python -m bench online --json $(OUT)/online.json $(ARGS)
 
 learn: .venv/.bench $(OUT) ## simulated: from an empty log to an adapter that serves, with a table of before and after (30 minutes)
 	$(BIN)/python -m bench learn --quick --json $(OUT)/learn-quick.json $(ARGS)

@@ -28,6 +28,7 @@ BENCHES = {
     "store": "what the log costs those who are served, and how fast a large one is read",
     "learn": "what learning from simulated traffic is worth, and the whole way to an adapter that serves",
     "judge": "whether rewards tell good runs from defective ones, and how fast they come",
+    "online": "whether a tiny policy gets better by tasks that it works through the live gateway (GRPO)",
     "agent": "turns and tokens of the agent loop in each variant, over published servers",
     "soak": "many agents while servers are killed: no call lost, none mixed up, nothing left behind",
 }

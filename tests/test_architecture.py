@@ -72,11 +72,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
             *("proxy.settings", "proxy.dashboard", "proxy.errors", "judge"),
         }
     ),
-    # What people call knows the gateway's own commands, and how the gateway prints strangers' words.
+    # What people call knows the gateway's own commands, and how the gateway prints strangers' words; limits
+    # of a policy are written as for `agent`.
     "trainer.commands": frozenset(
         {
             *("trainer", "judge", "judge.commands", "proxy.store", "proxy.router", "proxy.catalog", "proxy.files"),
-            *("proxy.settings", "proxy.errors", "proxy.commands"),
+            *("proxy.policy", "proxy.settings", "proxy.errors", "proxy.commands"),
         }
     ),
 }

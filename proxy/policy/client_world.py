@@ -61,6 +61,11 @@ class ClientWorld:
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
+def logged_as(client_name: str) -> str:
+    """The client of an episode, as the log of the gateway has it."""
+    return f"{client_name} {__version__}"
+
+
 @asynccontextmanager
 async def connected(
     url: str, variant: Variant, token: str | None = None, *, client_name: str = CLIENT

@@ -15,8 +15,8 @@ from sqlalchemy import select
 
 from judge.judging import Judge
 from judge.scope import Scope
-from proxy import __version__
 from proxy.errors import ConfigurationError
+from proxy.policy.client_world import logged_as
 from proxy.store.database import Database
 from proxy.store.filters import Filters
 from proxy.store.rewards import rewards_of
@@ -65,7 +65,7 @@ def _whole(scope: str) -> bool:
 
 async def _logged(database: Database, clients: Sequence[str]) -> dict[str, str]:
     """The episode of each client, once all of them are in the log with their ends."""
-    names = {f"{client} {__version__}": client for client in clients}
+    names = {logged_as(client): client for client in clients}
     statement = (
         select(EpisodeRow.client, EpisodeRow.id)
         .join(EndingRow, EndingRow.episode_id == EpisodeRow.id)

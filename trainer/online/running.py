@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 
 from judge.judging import Judge
-from proxy import __version__
 from proxy.errors import ConfigurationError
 from proxy.files import replace_file
 from proxy.policy.client_world import connected
@@ -141,7 +141,7 @@ def _tokenizer(model: str) -> Any:
 def _facts(run: OnlineRun, judge: str, trained: Trained) -> dict[str, Any]:
     rewards = [None if math.isnan(each) else each for each in trained.rewards]
     return {
-        "version": __version__,
+        "version": version("toolatlas"),
         "model": run.model,
         "tasks": len(run.tasks),
         "tasks_hash": sha256("\n".join(run.tasks).encode()).hexdigest(),

@@ -18,9 +18,8 @@ from bench.targets.tiny_policy import system_of, tokenizer_of
 from judge.checks.library import library
 from judge.judging import Judge
 from judge.settings import RewardSettings
-from proxy import __version__
 from proxy.policy.base import Variant
-from proxy.policy.client_world import connected
+from proxy.policy.client_world import connected, logged_as
 from proxy.policy.limits import WorkLimits
 from proxy.store.database import Database
 from proxy.store.tables import EpisodeRow
@@ -64,7 +63,7 @@ class Live:
         )
 
     async def episodes(self, clients: Sequence[str]) -> tuple[str, ...]:
-        names = [f"{client} {__version__}" for client in clients]
+        names = [logged_as(client) for client in clients]
         async with self.database.reading() as connection:
             rows = await connection.execute(select(EpisodeRow.id).where(EpisodeRow.client.in_(names)))
             return tuple(rows.scalars())
