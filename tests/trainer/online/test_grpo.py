@@ -120,15 +120,15 @@ def test_what_was_read_moves_nothing(live: Live, tmp_path: Path) -> None:
 
 def test_what_is_left_out_moves_nothing_and_is_in_no_mean(live: Live, tmp_path: Path) -> None:
     end = live.reader.end
-    worth = [rollout(10, end, reward=0.2), rollout(11, end, reward=0.8), rollout(12, end, reward=0.5)]
+    worth = [rollout(10, end, reward=0.25), rollout(11, end, reward=0.75), rollout(12, end, reward=0.5)]
     out = rollout(13, 14, 15, left_out="it was not judged")
     change, done = trained(live, tmp_path / "1", [*worth, out])
     assert done.rewards == (0.5,)
     assert done.left_out == {"it was not judged": 1}
-    # Were it a zero, the one in the middle would be better than its group; its advantage is 0.
+    # The one in the middle is no better than its group, whatever it wrote; were the missing one a zero, it would be.
     middle, _ = trained(live, tmp_path / "2", [worth[0], worth[1], rollout(30, end, reward=0.5), out])
     assert moved(change) > 0
-    assert moved({name: change[name] - middle[name] for name in change}) < 1.5 * moved(change)
+    assert moved({name: change[name] - middle[name] for name in change}) < 1e-3 * moved(change)
 
 
 def test_where_all_are_alike_or_left_out_nothing_moves(live: Live, tmp_path: Path) -> None:

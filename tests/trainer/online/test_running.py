@@ -75,6 +75,15 @@ def test_a_run_that_was_begun_is_resumed_only_when_that_is_said(live: Live, tmp_
         run_online(run, judge, told=untold)
 
 
+def test_a_run_goes_on_from_its_checkpoint(live: Live, tmp_path: Path) -> None:
+    run = run_of(live, tmp_path)
+    run_online(run, judge, told=untold)
+    (run.folder / FACTS).unlink()
+    longer = replace(run, settings=replace(run.settings, updates=3))
+    done = run_online(longer, judge, resume=True, told=untold)
+    assert (done.updates, len(done.rewards)) == (3, 2)
+
+
 def test_a_gateway_that_does_not_answer_is_said_so(live: Live, tmp_path: Path) -> None:
     run = replace(run_of(live, tmp_path), gateway="http://127.0.0.1:1/mcp")
     with pytest.raises(ConfigurationError, match="no gateway answers at"):
