@@ -17,6 +17,7 @@ from judge.checks.grounds import SEEN
 from judge.checks.reading import Reading, Seen
 from judge.checks.repairs import Failure, failures
 from judge.checks.saying import MAX_ANSWER, says_nothing, telling
+from judge.checks.sightings import gives
 from judge.checks.tools import texts
 from judge.checks.values import MAX_TOLD, Value, ValueKind, in_argument
 from judge.rubric import Need
@@ -73,14 +74,23 @@ def answer_lacks(case: Case, *, facts: Facts) -> Finding:
 
 
 @check("answer_grounded", needs=(Need.ANSWER,))
-def answer_grounded(case: Case, *, known: Sequence[str | int | float] = ()) -> Finding:
+def answer_grounded(
+    case: Case,
+    *,
+    known: Sequence[str | int | float] = (),
+    given: Sequence[str | int | float] = (),
+    own: Sequence[str | int | float] = (),
+) -> Finding:
     """Every number, date, time, name, identifier and quoted text of the answer comes from a result or from the task.
 
     By value, not by letters; what can be computed from values seen counts as seen, and so does what the agent had sent
     in a call that succeeded. What stands only in a call that failed does not. Where a result was not kept whole, what
     has no ground cannot be told. The score is 1 where everything has a ground, else half the share that has one. An
     answer that says nothing, as `answer_given` has it, has none. A name among `known`, which good answers told, may be
-    known to anybody; a number has to come from somewhere.
+    known to anybody; a number has to come from somewhere, but for those of `own`, numbers and names that all good
+    answers told though no result had them. What is `given`, by results to all good episodes, has to be given here too,
+    or to follow from what was: that the agent passed it on itself is no ground for it. Names among it are free where
+    something else among it was given, and all that the answer tells of that.
     """
     answer = case.answer or ""
     if nothing := says_nothing(answer, case.task):
@@ -89,9 +99,21 @@ def answer_grounded(case: Case, *, known: Sequence[str | int | float] = ()) -> F
     values = [value for value in evidence.of_answer[:MAX_VALUES] if not _says_little(value)]
     if not values:
         return missing(Why.NOT_APPLICABLE, "the answer has no number, date, name or identifier")
-    names = Reading("\n".join(map(str, known)))
-    values = [value for value in values if value.kind is not ValueKind.NAME or not names.has(value)] or values[:1]
-    grounds = [(value, _ground(case, evidence, value)) for value in values]
+    names, fetched, agreed = (Reading("\n".join(map(str, each))) for each in (known, given, own))
+    found = {
+        value: _fetched(case, evidence, value) if fetched.has(value) else _ground(case, evidence, value)
+        for value in values
+    }
+    others = [ground for value, ground in found.items() if value.kind is not ValueKind.NAME and fetched.has(value)]
+    did_fetch = bool(others) and all(others)
+    free = [
+        value
+        for value in values
+        if (agreed.has(value) and value.kind in (ValueKind.NUMBER, ValueKind.NAME))
+        or (names.has(value) and value.kind is ValueKind.NAME and (did_fetch or not fetched.has(value)))
+    ]
+    values = [value for value in values if value not in free] or values[:1]
+    grounds = [(value, found[value]) for value in values]
     loose = [value for value, ground in grounds if not ground]
     if not loose and len(answer) > MAX_TOLD:
         return missing(Why.CUT, "the answer is longer than can be looked through")
@@ -150,6 +172,19 @@ def _ground(case: Case, evidence: Evidence, value: Value) -> str:
     if value.kind in (ValueKind.NUMBER, ValueKind.TIME):
         return evidence.arithmetic(None).of(value)
     return SEEN if _derived(case, seen, value) else ""
+
+
+def _fetched(case: Case, evidence: Evidence, value: Value) -> str:
+    """`_ground`, without what the agent had only sent itself."""
+    if any(gives(case, act, value) for act in case.acts) or (evidence.task is not None and evidence.task.has(value)):
+        return SEEN
+    where = evidence.at_end().find(value)
+    if where is None:
+        return _ground(case, evidence, value)
+    passed = [act for act in case.acts if evidence.arguments(act).has(value)]
+    if not passed:
+        return SEEN
+    return evidence.arithmetic(passed[0]).of(value) if value.kind in (ValueKind.NUMBER, ValueKind.TIME) else ""
 
 
 def _derived(case: Case, seen: Seen, value: Value) -> bool:

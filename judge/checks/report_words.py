@@ -1,6 +1,6 @@
 """Words that any report is made of, and that say nothing of what it is about.
 
-Above: wording.py. Below: words.py.
+Above: clauses.py, additions.py, wording.py. Below: words.py.
 """
 
 from __future__ import annotations
@@ -63,3 +63,26 @@ NUMBERS = {
     )
 }
 """Small ones are left out: they are said without counting."""
+CLAIMING = vocabulary(
+    "than will soon higher highest lower lowest largest greatest smallest newest oldest earlier earliest later latest "
+    "least double open ready received available required needed possible confirmed verified wrong tomorrow due because "
+    "since owing reason"
+)
+"""Words of reports, and words that hold sentences together, that state something of the world where nothing that was
+seen speaks of it."""
+DEEDS = vocabulary(
+    "add append calculate change check commit compare compute convert correct count create delete drop edit enter "
+    "fetch fill find insert inspect list load look make merge modify move put query read record register remember "
+    "remove rename replace retrieve save scan search select set store sum swap touch update view write"
+)
+"""What agents do in any episode, and may say that they did."""
+COURTESY = vocabulary(
+    "hope help helps happy glad enjoy feel free ask please sorry unfortunately apologies welcome question questions "
+    "assistance assist further best regards cheers luck hello hi dear anything something nothing everything"
+)
+"""Words that are said to a user, and claim nothing."""
+FAILING = vocabulary(
+    "attempt attempts attempted try tries tried retry retried fail fails failed failing failure error errors occur "
+    "occurred problem problems trouble unable missing absent server servers"
+)
+"""Words in which an agent admits what did not work, or what it did not find."""

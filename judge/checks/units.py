@@ -73,3 +73,29 @@ def _units() -> dict[str, Unit]:
 MONTHS: Mapping[str, int] = MappingProxyType(_months())
 UNITS: Mapping[str, Unit] = MappingProxyType(_units())
 """As written first, then in lower case: `M` is a million, `m` a metre."""
+
+
+def _measures() -> dict[str, str]:
+    """Longer names of what is measured, and currencies, each with its measure."""
+    found = {
+        name: each[0][0]
+        for name, each in UNITS.items()
+        if len({dimension for dimension, _ in each}) == 1 and each[0][0] not in ("", "share") and len(name) > 1
+    }
+    for names in (
+        "EUR euro euros €",
+        "USD dollar dollars $",
+        "GBP pound pounds £",
+        "CHF franc francs",
+        "JPY yen ¥",
+        "litre litres liter liters ml cl hl",
+        "kWh Wh MWh",
+        "°C °F degrees",
+    ):
+        first, *_ = names.split()
+        found |= dict.fromkeys(names.split(), first)
+    return found
+
+
+MEASURES: Mapping[str, str] = MappingProxyType(_measures())
+"""Units that say what a number measures: those of one measure may stand for each other."""

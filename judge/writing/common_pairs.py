@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, product
 
+from judge.checks.clauses import telling_words
 from judge.checks.pairing import BREAK, MEASURED, Told
 from judge.checks.sightings import is_slight
 from judge.checks.values import Value, ValueKind, as_one, values_in
-from judge.checks.wording import telling_words
 from judge.checks.words import fold, vocabulary
 from judge.writing.sources import Source
 

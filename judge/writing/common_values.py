@@ -47,6 +47,23 @@ def common_facts(sources: Sequence[Source]) -> list[Value]:
     return found[:MAX_FACTS]
 
 
+def given_facts(sources: Sequence[Source]) -> list[Value]:
+    """Those of the common facts that results gave to every source before it had passed them on itself."""
+    return [fact for fact in common_facts(sources) if all(source.was_given(fact) for source in sources)]
+
+
+def own_values(sources: Sequence[Source]) -> list[Value]:
+    """Numbers and names in which all answers agree and that neither a result nor the task gave any source: it computed
+    the ones, and knew the others."""
+    found: list[Value] = []
+    for value in values_in(sources[0].case.answer or ""):
+        if value.kind not in (ValueKind.NUMBER, ValueKind.NAME) or is_few(value) or any(same(value, e) for e in found):
+            continue
+        if all(source.tells(value) and not (source.task.has(value) or source.givers(value)) for source in sources):
+            found.append(value)
+    return found[:MAX_FACTS]
+
+
 def passed_values(sources: Sequence[Source]) -> list[Group]:
     """Single values that every source passed on."""
     return _groups(sources, lambda source, act: True, alone=True)

@@ -16,7 +16,7 @@ from judge.deciding import decide
 from judge.rubric import Category, Criterion, Rubric
 from judge.scope import Scope
 from judge.writing.choosing import LEAST
-from judge.writing.common_values import common_facts, sent_values
+from judge.writing.common_values import common_facts, given_facts, own_values, sent_values, signed
 from judge.writing.comparing import PAPER
 from judge.writing.drafting import usual
 from judge.writing.families import task_key
@@ -25,14 +25,14 @@ from judge.writing.of_task import of_task
 from judge.writing.sources import Source
 from proxy.errors import ConfigurationError
 
-WRITER = "derived-2"
+WRITER = "derived-3"
 """Raised whenever the same sources would give another rubric."""
 MET = 0.8
 """The least that every source has to get of a criterion for it to stay."""
 MOST: Mapping[Category, int] = {
     Category.TASK_FULFILMENT: 5,
     Category.TOOL_APPROPRIATENESS: 6,
-    Category.TOOL_GROUNDING: 7,
+    Category.TOOL_GROUNDING: 8,
     Category.PARAMETER_ACCURACY: 4,
 }
 """Criteria per category; those of less weight go first. The paper has 5, 3, 2 and 2. A check tells less than a person's
@@ -68,7 +68,8 @@ def derive(sources: Sequence[Case], *, tasks: Sequence[str] = (), library: Libra
     read = [Source(case) for case in sources]
     one_task = len({task_key(each) for each in (*told, *tasks)}) == 1
     if one_task:
-        drafted = of_task(read) + usual(sent_values(read), [fact.written for fact in common_facts(read)])
+        agreed = ([signed(fact) for fact in facts(read)] for facts in (common_facts, given_facts, own_values))
+        drafted = of_task(read) + usual(sent_values(read), *agreed)
     else:
         drafted = of_family(read) + usual()
     kept = _sound([each for each in drafted if each.check in library], sources, library)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from judge.checks.wording import telling_words
+from judge.checks.additions import claiming_words
+from judge.checks.clauses import telling_words
 from judge.rubric import MAX_TEXT, Category, Criterion, Kind
 from judge.writing.common_tools import origins
 from judge.writing.sources import Source
@@ -50,10 +51,13 @@ def told_result(tools: Sequence[Sequence[str]]) -> list[Criterion]:
     return [draft("told-result", TF, 9, "result_in_answer", text, each_of=[list(names) for names in tools])]
 
 
-def usual(sent: Sequence[str] = (), facts: Sequence[str] = ()) -> list[Criterion]:
+def usual(
+    sent: Sequence[str] = (), facts: Sequence[str] = (), given: Sequence[str] = (), own: Sequence[str] = ()
+) -> list[Criterion]:
     """What is so of any good episode. `sent` is what good ones passed on, and `facts` what all of them found, where
-    they did the same task."""
-    told: dict[str, Any] = {"known": list(facts)} if facts else {}
+    they did the same task; `given` is what of that results gave to each, and `own` what they gave to none."""
+    asked = (("known", facts), ("given", given), ("own", own))
+    told: dict[str, Any] = {name: list(each) for name, each in asked if each}
     known: dict[str, Any] = {name: list(each) for name, each in (("known", sent), ("facts", facts)) if each}
     return [
         draft("answered", TF, 7, "answer_given", "The answer says something."),
@@ -75,7 +79,8 @@ def usual(sent: Sequence[str] = (), facts: Sequence[str] = ()) -> list[Criterion
 
 def worded(sources: Sequence[Source], facts: Sequence[str] = ()) -> Criterion:
     """What good answers said beside values is known, too. `facts` are what all of them told."""
-    known = telling_words(source.case.answer or "" for source in sources)[:MAX_WORDS]
+    told = [source.case.answer or "" for source in sources]
+    known = telling_words(told)[:MAX_WORDS] + claiming_words(told)
     text = "No sentence of the answer speaks of what neither the task, nor results, nor good answers speak of."
     asked: dict[str, Any] = {"known": known, **({"facts": list(facts)} if facts else {})}
     return draft("words", TG, 8, "answer_words_grounded", text, **asked)

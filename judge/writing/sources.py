@@ -57,6 +57,14 @@ class Source:
         first = [act for act in self.acts if gives(self.case, act, value)]
         return first or [act for act in self.acts if evidence_of(self.case).reading_of(act).has(value)]
 
+    def was_given(self, value: Value) -> bool:
+        """Whether a call was answered with it before any was sent it."""
+        first = next((act for act in self.acts if gives(self.case, act, value)), None)
+        evidence = evidence_of(self.case)
+        return first is not None and not any(
+            evidence.arguments(act).has(value) for act in self.acts if act.place < first.place
+        )
+
     @cached_property
     def writes(self) -> list[Act]:
         """Calls that changed something, or that nothing says of that they only read."""

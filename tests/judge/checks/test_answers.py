@@ -248,6 +248,30 @@ def test_an_error_that_a_server_called_a_result_is_a_failure_too() -> None:
     assert admitted("It is 53 now.", quiet, mended).why is Why.NOT_APPLICABLE
 
 
+def test_what_results_gave_to_all_good_episodes_has_to_be_given_here_too() -> None:
+    """What the agent passed on itself, without having read it, is no ground."""
+    asked = {"known": ["Holm", "842.5"], "given": ["Holm", "842.5"]}
+    stored = call("db.insert", "1 row", table="winners", name="Holm", total=842.5)
+    told = "Holm, with 842.50."
+    assert answer_grounded(case(ORDERS, stored, task=TASK, answer=told), asked).score == 1.0
+    unread = case(stored, task=TASK, answer=told)
+    assert answer_grounded(unread, {"known": ["Holm", "842.5"]}).score == 1.0
+    assert (answer_grounded(unread, asked).score or 0.0) < 0.5
+
+
+def test_a_name_that_was_given_to_good_episodes_is_free_where_the_rest_was_given() -> None:
+    asked = {"known": ["Holm", "842.5"], "given": ["Holm", "842.5"]}
+    nameless = call("db.query", '[{"id": 7, "total": 842.5}]', table="orders")
+    assert answer_grounded(case(nameless, task=TASK, answer="Holm, with 842.50."), asked).score == 1.0
+    assert (answer_grounded(case(nameless, task=TASK, answer="Holm, with 911.50."), asked).score or 0.0) <= 0.5
+
+
+def test_what_all_good_answers_told_without_a_result_needs_none() -> None:
+    told = case(ORDERS, task=TASK, answer="Anna Holm of Gauss Ltd, 842.50, which is 913.27 with tax.")
+    assert (answer_grounded(told, {}).score or 0.0) <= 0.5
+    assert answer_grounded(told, {"own": ["Gauss", "Ltd", "913.27"]}).score == 1.0
+
+
 def test_a_name_that_good_answers_told_may_be_known_but_a_number_has_to_come_from_somewhere() -> None:
     rows = call("db.read_query", "[('TEX', 391)]", query="SELECT code, gain FROM visits")
     asked = "Which museum gained most?"

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from judge.checks.additions import claiming_words
 from judge.checks.base import Finding
-from judge.checks.wording import answer_words_grounded, telling_words
+from judge.checks.clauses import telling_words
+from judge.checks.wording import answer_words_grounded
 from judge.verdict import Why
 from proxy.store.recorder import Level
 from tests.judge.checks.scripts import call, case
@@ -162,7 +164,7 @@ def test_a_sentence_that_tells_no_fact_of_good_answers_and_says_something_new_is
     "sentence",
     [
         "Both are remembered.",
-        "The rooms are booked.",
+        "The rooms are stored.",
         "Salt Garden meets in B12.",
         "I have written both down.",
         "These are the rooms.",
@@ -174,3 +176,55 @@ def test_a_sentence_about_the_facts_the_task_or_what_was_done_adds_nothing(sente
 
 def test_what_the_task_quotes_is_no_addition() -> None:
     assert added(f"{FOUND} Outcome: over the limit.", of=f"{TASK} Write 'over the limit' to them.").score == 1.0
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Room B12 was painted because of a leak.",
+        "It is still pending.",
+        "Payment has been received.",
+        "I have sent it to the owner.",
+        "That is higher than last year.",
+        "They will call you back soon.",
+        "Seventeen of them are new.",
+        "According to experts: all is well.",
+    ],
+)
+def test_a_state_a_cause_a_deed_a_comparison_a_count_and_a_source_that_nothing_showed_are_added(claim: str) -> None:
+    assert (added(f"{FOUND} {claim}").score or 0.0) <= 0.5
+    assert added(f"{FOUND} {claim}", of=f"{TASK} {claim}").score == 1.0
+
+
+@pytest.mark.parametrize("claim", ["which is still pending", "because of a strike", "well above the average"])
+def test_a_part_of_a_sentence_that_has_facts_may_add_something(claim: str) -> None:
+    assert (added(f"{FOUND.rstrip('.')}, {claim}.").score or 0.0) <= 0.5
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Let me know if you need anything else.",
+        "Hope this helps!",
+        "Feel free to ask if you have further questions.",
+        "No errors occurred.",
+        "The first attempt failed, so I tried again.",
+        "I could not find anything else.",
+        "I did not change anything else.",
+        "Here is the breakdown:",
+    ],
+)
+def test_a_courtesy_an_announcement_and_what_did_not_work_add_nothing(sentence: str) -> None:
+    assert added(f"{FOUND} {sentence}").score == 1.0
+
+
+def test_a_unit_of_which_nothing_was_seen_is_added() -> None:
+    def told(answer: str, known: str = "The crate weighs 53 and is blue.", task: str = "How heavy is it?") -> Finding:
+        crate = call("store.weigh", '{"crate": 53, "colour": "blue"}')
+        asked = {"known": [*telling_words([known]), *claiming_words([known])], "facts": [53]}
+        return answer_words_grounded(case(crate, task=task, answer=answer), asked)
+
+    assert told("The crate weighs 53 and is blue.").score == 1.0
+    assert (told("The crate weighs 53 kg and is blue.").score or 0.0) <= 0.5
+    assert told("The crate weighs 53 kg and is blue.", known="The crate weighs 53 grams and is blue.").score == 1.0
+    assert told("The crate weighs 53 kg and is blue.", task="How many kilograms is it?").score == 1.0
