@@ -22,6 +22,8 @@ from bench.learned.logs import Log
 from trainer.loop import metrics
 
 KILLS = 10
+EARLY = 0.2
+"""Share of kills that come at any moment after the start, whatever it is at."""
 START_S = 20.0
 LIMIT_S = 1_800.0
 LOOK_S = 0.05
@@ -40,14 +42,16 @@ def killed(log: Log, *, kills: int = KILLS, seed: int = 0, options: Sequence[str
         steps = _ended(log, whole, train)["training"]["steps"]
         again = False
         points: list[str] = []
+        # In their order, so that each is reached before it is killed there.
+        updates = iter(sorted(random.sample(range(1, steps), min(kills, steps - 1))))
         for _ in range(kills):
             words = ("train", "run", "--resume", "last") if again else train
-            if random.random() < 0.2:
+            update = None if random.random() < EARLY else next(updates, None)
+            if update is None:
                 after = random.uniform(0.5, START_S)
                 points.append(f"{after:.1f} s after its start")
                 _until(log, parts, words, _elapsed(after))
             else:
-                update = random.randrange(1, steps)
                 points.append(f"update {update}")
                 _until(log, parts, words, lambda update=update: _made(parts) >= update)
             again = _run_of(parts) is not None

@@ -131,6 +131,7 @@ def test_a_last_line_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
         metrics.read(tmp_path)
 
 
+@pytest.mark.timeout(600)
 def test_killed_at_ten_points_it_comes_to_the_same_losses(tmp_path: Path) -> None:
     train(NoisyLine(), tmp_path / "whole", SETTINGS)
     parts = tmp_path / "parts"
