@@ -26,7 +26,7 @@ from judge.checks.clauses import (
 from judge.checks.evidence import evidence_of
 from judge.checks.facts import Told
 from judge.checks.once import once_a_case
-from judge.checks.report_words import CLAIMING, COURTESY, DEEDS, FAILING, NUMBERS
+from judge.checks.report_words import CLAIMING, COURTESY, DEEDS, FAILING, NUMBERS, UNDOING
 from judge.checks.units import MEASURES
 from judge.checks.values import ValueKind, values_in
 from judge.checks.words import clean
@@ -47,7 +47,12 @@ _ORDINAL = re.compile(r"(?<!\w)\d{1,3}(?:st|nd|rd|th)(?!\w)")
 def additions(case: Case, known: Sequence[str], facts: Sequence[str | int | float]) -> list[Clause]:
     """Parts of the answer that tell none of `facts` and nothing that the task quotes, and half of whose words are new:
     neither seen nor in `known`, the words of good answers."""
-    ground = stems_seen(case) | stems_of(known) | plain_stems()
+    tools = stems_of(sorted({act.written for act in case.acts}))
+    ground = stems_seen(case) | stems_of(known) | plain_stems() | tools
+    undone = stemmed("\n".join(sorted(UNDOING)))
+    if ground & undone:
+        # One word for it is as good as another.
+        ground |= undone
     quoted = [value.written for value in values_in(case.task or "") if value.kind is ValueKind.TEXT]
     spelled = {NUMBERS[word] for word in (words_seen(case) | set(known)) & NUMBERS.keys()} | _counted(case)
     parts = [part for part in pieces(case, _PART) if _says_new(case, part, ground, spelled)]
@@ -79,7 +84,7 @@ def _says_new(case: Case, part: Clause, ground: frozenset[str], counted: Collect
     readings = evidence.facts()
     ordinals = [each for each in _ORDINAL.findall(part.text) if not any(r.has_text(each) for r in readings)]
     claiming = stemmed(" ".join(word for word in part.tokens if word in CLAIMING))
-    words = claiming | frozenset(part.words)
+    words = (claiming | frozenset(part.words)) - stemmed("\n".join(sorted(COURTESY)))
     uncounted = [value for value in part.spelled if value.number not in counted and not number_seen(evidence, value)]
     new = sum(word not in ground for word in words) + len(ordinals) + len(uncounted)
     if not new or new < NEW * (len(words) + len(ordinals) + len(uncounted)):

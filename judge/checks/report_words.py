@@ -71,11 +71,13 @@ CLAIMING = vocabulary(
 """Words of reports, and words that hold sentences together, that state something of the world where nothing that was
 seen speaks of it."""
 DEEDS = vocabulary(
-    "add append calculate change check commit compare compute convert correct count create delete drop edit enter "
+    "add append calculate change check commit compare compute convert correct count create edit enter "
     "fetch fill find insert inspect list load look make merge modify move put query read record register remember "
-    "remove rename replace retrieve save scan search select set store sum swap touch update view write"
+    "rename replace retrieve save scan search select set store sum swap touch update view write"
 )
 """What agents do in any episode, and may say that they did."""
+UNDOING = vocabulary("delete remove drop erase")
+"""What they may say only where something was to be taken away."""
 COURTESY = vocabulary(
     "hope help helps happy glad enjoy feel free ask please sorry unfortunately apologies welcome question questions "
     "assistance assist further best regards cheers luck hello hi dear anything something nothing everything"

@@ -185,6 +185,8 @@ def test_what_the_task_quotes_is_no_addition() -> None:
         "It is still pending.",
         "Payment has been received.",
         "I have sent it to the owner.",
+        "The others were removed.",
+        "Please pay within the next days.",
         "That is higher than last year.",
         "They will call you back soon.",
         "Seventeen of them are new.",
