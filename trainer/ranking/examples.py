@@ -15,6 +15,9 @@ from trainer.ranking.objectives import advantage_weighted, filtered_imitation, i
 from trainer.ranking.settings import RankingSettings
 from trainer.rows import RankingRow
 
+WITNESSES = 2
+"""Agents, for whom a server has to have been right, where there are so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -57,16 +60,24 @@ def lessons(row: RankingRow, settings: RankingSettings) -> tuple[dict[str, float
 
 
 def learned_servers(rows: Iterable[RankingRow], settings: RankingSettings, owners: Mapping[str, str]) -> frozenset[str]:
-    """Servers of which good logs say enough: tools of theirs were right in `good_episodes` different episodes.
+    """Servers of which good logs say enough: tools of theirs were right in `good_episodes` different episodes and,
+    where several agents taught anything, for two of them: nobody has to believe what one alone says.
 
     `owners`: written name of a tool -> configured name of its server.
     """
     episodes: dict[str, set[str]] = defaultdict(set)
+    agents: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         for tool in lessons(row, settings)[0]:
             if tool in owners:
                 episodes[owners[tool]].add(row.origin.episode_id)
-    return frozenset(server for server, those in episodes.items() if len(those) >= settings.good_episodes)
+                agents[owners[tool]].add(row.origin.agent)
+    witnesses = min(WITNESSES, len(frozenset[str]().union(*agents.values())))
+    return frozenset(
+        server
+        for server, those in episodes.items()
+        if len(those) >= settings.good_episodes and len(agents[server]) >= witnesses
+    )
 
 
 def _weights(advantage: float, settings: RankingSettings) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from trainer.ranking.columns import columns
 from trainer.ranking.examples import examples, learned_servers, lessons
 from trainer.ranking.replay import nameless, replayed
 from trainer.ranking.settings import RankingSettings
-from trainer.rows import Used
+from trainer.rows import RankingRow, Used
 
 OWNERS = {tool.written: server.name for server in catalogue() for tool in server.tools}
 SETTINGS = RankingSettings(beta=1.0, clip=5.0, margin=0.5, negative=0.1, tasks=3.0, good_episodes=2)
@@ -71,6 +71,17 @@ def test_a_server_is_learned_once_enough_episodes_were_right_about_it() -> None:
     assert learned_servers(rows, SETTINGS, OWNERS) == {"files"}
     imitating = replace(SETTINGS, algorithm="imitation")
     assert learned_servers(rows, imitating, OWNERS) == {"files", "mail"}
+
+
+def test_what_one_agent_alone_says_of_a_server_is_not_learned() -> None:
+    def by(agent: str, each: RankingRow) -> RankingRow:
+        return replace(each, origin=replace(each.origin, agent=agent))
+
+    settings = replace(SETTINGS, good_episodes=1)
+    files = [by("ada", row(1, Query("a"), "files.read")), by("ben", row(2, Query("b"), "files.read"))]
+    flood = [by("flood", row(number, Query("c"), "mail.send")) for number in range(3, 9)]
+    assert learned_servers([*files, *flood], settings, OWNERS) == {"files"}
+    assert learned_servers(flood, settings, OWNERS) == {"mail"}
 
 
 def test_made_up_queries_are_of_servers_that_are_not_learned_and_name_no_tool() -> None:
