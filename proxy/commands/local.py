@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import typer
 
-from proxy.app import App, build
 from proxy.catalog.text import visible_json
 from proxy.errors import GatewayError
 from proxy.servers.configfile import Configuration, load
 from proxy.settings import Folders, Settings
+
+if TYPE_CHECKING:
+    from proxy.app import App
 
 T = TypeVar("T")
 
@@ -50,6 +52,9 @@ def with_configuration(settings: Settings, configuration: Configuration, work: C
     Raises:
         GatewayError: What `work` raises.
     """
+
+    # Most commands that answer by `emit` never have a gateway.
+    from proxy.app import build
 
     async def run() -> T:
         app = build(settings, os.environ, configuration=configuration, recorders=())
