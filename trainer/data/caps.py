@@ -4,12 +4,19 @@ Above: collecting.py, for all rows; the loop, for those of a split that are trai
 judge/writing/families.py, which masks values. Pure.
 
 An agent that calls the same tool after the same search n times counts as √n of them: values in the search are masked,
-so that numbering them makes no other search. Then, with w(a) what all rows of agent a teach, each is held to
+so that numbering them makes no other search. Of what an agent alone calls right, where others' rows do not bear it out
+(witnesses.py), no more counts than
 
-    min(w(a), c)        c = s · sum over a of min(w(a), c)
+    max(trust · what is borne out of its own, alone_share · what all others call right)
 
-with s = max(agent_share, 1 / number of agents): with fewer agents than 1 / agent_share nobody can be below it, and each
-has an equal part. What a row teaches is the weight that training makes of its advantage A,
+unless nothing of anybody is borne out: who agrees with nobody about anything is hardly believed. Then, with w(a) what
+all rows of agent a teach, each is held to
+
+    min(w(a), c)        c = max(agent_share · sum over a of min(w(a), c), the lower median of all w(a))
+
+The median is for few agents: nobody can then be below `agent_share`, and to hold all to it would hold all to the least
+of them, so that one false row of a newcomer would weigh as much as all of anybody else. What a row teaches is the
+weight that training makes of its advantage A,
 
     min(clip, exp(A / beta)) of what was right, where A is above -margin;    -A of what was wrong, where it is not
 
@@ -26,6 +33,7 @@ from dataclasses import replace
 
 from judge.writing.families import template
 from trainer.data.settings import CapSettings
+from trainer.data.witnesses import borne_out
 from trainer.rows import RankingRow
 
 _EXACT = 1 + 1e-12
@@ -33,12 +41,16 @@ _EXACT = 1 + 1e-12
 
 
 def limits(weights: Mapping[str, float], share: float) -> dict[str, float]:
-    """What to multiply the weight of each agent with, 0 to 1, so that afterwards none has more than its share.
+    """What to multiply the weight of each agent with, 0 to 1, so that afterwards none has more than its share, or than
+    the lower median agent, if that is more.
 
     `weights`: of each agent, at least 0. `share`: above 0, at most 1.
     """
     present = sorted(weight for weight in weights.values() if weight > 0)
-    most = _most(present, max(share, 1 / len(present))) if present else math.inf
+    if not present:
+        return dict.fromkeys(weights, 1.0)
+    median = present[(len(present) - 1) // 2]
+    most = max(median, _most(present, share) if share * len(present) > 1 else 0.0)
     return {agent: 1.0 if weight <= most else most / weight for agent, weight in weights.items()}
 
 
@@ -100,10 +112,32 @@ def factors(
     return [by_side[side][agent] for side, agent in zip(sides, agents, strict=True)]
 
 
+def believed(rows: Sequence[RankingRow], weights: Sequence[float], settings: CapSettings) -> list[float]:
+    """For each row what to multiply its weight with, so that no agent teaches much as right that nobody bears out."""
+    right = [bool(row.right) and is_right(row.advantage, settings) for row in rows]
+    seen = borne_out([row for row, its in zip(rows, right, strict=True) if its])
+    if not any(seen):
+        return [1.0] * len(rows)
+    places = iter(seen)
+    alone = [its and not next(places) for its in right]
+    agents = [row.origin.agent for row in rows]
+    whole = sums(agents, [weight * its for weight, its in zip(weights, right, strict=True)])
+    lone = sums(agents, [weight * its for weight, its in zip(weights, alone, strict=True)])
+    everybody = math.fsum(whole.values())
+    most = {
+        agent: max(settings.trust * (whole[agent] - lone[agent]), settings.alone_share * (everybody - whole[agent]))
+        for agent in whole
+    }
+    held = {agent: min(1.0, most[agent] / weight) if weight > 0 else 1.0 for agent, weight in lone.items()}
+    return [held[agent] if its else 1.0 for agent, its in zip(agents, alone, strict=True)]
+
+
 def capped(rows: Sequence[RankingRow], settings: CapSettings) -> tuple[RankingRow, ...]:
     """The same rows with the weights that they have beside each other, whatever they had before: multiplied with
     `taught`, no agent has more than its share on either side."""
     less = repeats(rows)
+    weights = [taught(row, settings) * factor for row, factor in zip(rows, less, strict=True)]
+    less = [one * other for one, other in zip(less, believed(rows, weights, settings), strict=True)]
     weights = [taught(row, settings) * factor for row, factor in zip(rows, less, strict=True)]
     agents, advantages = [row.origin.agent for row in rows], [row.advantage for row in rows]
     held = factors(agents, advantages, weights, settings)

@@ -30,8 +30,12 @@ class CapSettings:
     """See caps.py."""
 
     agent_share: float = 0.2
-    """The most of what is taught that one agent may have, 0 to 1; with fewer than 1 / `agent_share` agents, an equal
-    part each. 1 trusts them all."""
+    """The most of what is taught that one agent may have, 0 to 1, or what the lower median agent has, if that is more.
+    1 trusts them all."""
+    alone_share: float = 0.05
+    """What an agent may teach as right that no other bears out, against all that others teach; 1 trusts them all."""
+    trust: float = 4.0
+    """The same against what others bear out of its own: with 4, four of five may be what it alone has seen."""
     beta: float = 1.0
     clip: float = 5.0
     margin: float = 0.5
@@ -40,6 +44,8 @@ class CapSettings:
     def __post_init__(self) -> None:
         if not 0 < self.agent_share <= 1:
             raise ConfigurationError(f"agent_share is above 0 and at most 1, not {self.agent_share:g}")
+        if not 0 <= self.alone_share <= 1 or self.trust < 0:
+            raise ConfigurationError("alone_share is between 0 and 1, and trust at least 0")
         if self.beta <= 0 or self.clip <= 0:
             raise ConfigurationError("beta and clip of the caps are above 0")
         if self.margin < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import median_low
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.endpoint.tokens import ANONYMOUS
 from proxy.errors import ConfigurationError
 from tests.trainer.data.made import origin, ranking, unhurried
-from trainer.data.caps import capped, factors, final, is_right, limits, repeats, shares, taught
+from trainer.data.caps import capped, factors, final, is_right, limits, repeats, shares, sums, taught
 from trainer.data.settings import CapSettings
 from trainer.rows import RankingRow, Used
 
@@ -71,14 +72,13 @@ def test_no_agent_has_more_than_its_share_and_nobody_is_held_without_need(
     weights: dict[str, float], share: float
 ) -> None:
     factors = limits(weights, share)
-    most = max(share, 1 / len(weights))
     after = {agent: weight * factors[agent] for agent, weight in weights.items()}
-    whole = math.fsum(after.values())
+    most = max(share * math.fsum(after.values()), median_low(weights.values()))
     assert all(0 < factor <= 1 for factor in factors.values())
-    assert all(weight <= most * whole * (1 + 1e-9) for weight in after.values())
+    assert all(weight <= most * (1 + 1e-9) for weight in after.values())
     held = [agent for agent, factor in factors.items() if factor < 1 - 1e-9]
     # Who is held has all of the share, and is above whoever is not.
-    assert all(after[agent] == pytest.approx(most * whole) for agent in held)
+    assert all(after[agent] == pytest.approx(most) for agent in held)
     if held:
         least = min(weights[agent] for agent in held)
         assert all(weight <= least for agent, weight in weights.items() if agent not in held)
@@ -133,9 +133,18 @@ def test_on_each_side_nobody_has_more_than_its_share(given_: list[tuple[str, flo
             for (agent, advantage, weight), factor in zip(given_, held, strict=True)
             if is_right(advantage, chosen) is side
         ]
-        present = {agent for agent, weight in its if weight > 0}
-        found = shares([agent for agent, _ in its], [weight for _, weight in its])
-        assert all(part <= max(share, 1 / max(1, len(present))) + 1e-9 for part in found.values())
+        after = sums([agent for agent, _ in its], [weight for _, weight in its])
+        before = sums(agents, [each[2] * (is_right(each[1], chosen) is side) for each in given_])
+        present = [weight for weight in before.values() if weight > 0]
+        most = max(share * math.fsum(after.values()), median_low(present) if present else 0.0)
+        assert all(weight <= most * (1 + 1e-9) for weight in after.values())
+
+
+def test_a_newcomer_with_one_row_does_not_make_everybody_else_count_as_little() -> None:
+    five = limits({"a": 40.0, "b": 40.0, "c": 40.0, "d": 40.0, "new": 0.5}, 0.2)
+    assert five == dict.fromkeys(["a", "b", "c", "d", "new"], 1.0)
+    flood = limits({"a": 40.0, "b": 40.0, "c": 40.0, "d": 40.0, "flood": 4_000.0}, 0.2)
+    assert flood["flood"] == pytest.approx(0.01)
 
 
 def test_rows_that_were_capped_before_are_capped_anew() -> None:
