@@ -16,7 +16,7 @@ from trainer.ranking.settings import RankingSettings
 from trainer.rows import RankingRow
 
 WITNESSES = 2
-"""Agents, for whom a server has to have been right, where there are so many."""
+"""Agents, for whom a server has to have been right, where any server was for so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,9 @@ def lessons(row: RankingRow, settings: RankingSettings) -> tuple[dict[str, float
 
 
 def learned_servers(rows: Iterable[RankingRow], settings: RankingSettings, owners: Mapping[str, str]) -> frozenset[str]:
-    """Servers of which good logs say enough: tools of theirs were right in `good_episodes` different episodes and,
-    where several agents taught anything, for two of them: nobody has to believe what one alone says.
+    """Servers of which good logs say enough: tools of theirs were right in `good_episodes` different episodes and for
+    two agents, so that nobody has to believe what one alone says. Where no two agents share a server, each is believed
+    of its own.
 
     `owners`: written name of a tool -> configured name of its server.
     """
@@ -72,7 +73,7 @@ def learned_servers(rows: Iterable[RankingRow], settings: RankingSettings, owner
             if tool in owners:
                 episodes[owners[tool]].add(row.origin.episode_id)
                 agents[owners[tool]].add(row.origin.agent)
-    witnesses = min(WITNESSES, len(frozenset[str]().union(*agents.values())))
+    witnesses = WITNESSES if any(len(those) >= WITNESSES for those in agents.values()) else 1
     return frozenset(
         server
         for server, those in episodes.items()

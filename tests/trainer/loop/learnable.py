@@ -82,7 +82,7 @@ def episodes(first: int, count: int) -> tuple[list[Log], dict[int, float | None]
         query = f"{picked[number % 3]} {picked[(number + 1) % 3]}"
         # Words of its own, so that no two tasks are near duplicates.
         own = " ".join(sha256(f"{number} {part}".encode()).hexdigest()[:6].translate(_LETTERS) for part in range(6))
-        log = Log(number + 1, agent=AGENTS[number % len(AGENTS)])
+        log = Log(number + 1, agent=AGENTS[number // len(topics) % len(AGENTS)])
         log.search(query, "shop.sell", right, *(each for _, each in topics if each != right), task=f"{own} {words}")
         log.use(tool)
         log.finish()
