@@ -251,7 +251,8 @@ async def work(stack: Stack, client: Client, number: int) -> None:
     # Words that no other task has in this order, so that they are no near duplicates.
     nouns = NOUNS.split()
     words = [nouns[(number * 11 + place * (number % 13 + 3)) % len(nouns)] for place in range(9)]
-    task = " ".join(words)
+    # The numbers are the user's, or the judge would take them for made up.
+    task = f"{' '.join(words)} {number} and 1" if number % 2 else " ".join(words)
     if number % 2:
         await stack.call(client, "search_tools", query=f"sum of {words[0]}", task=task)
         answer = await stack.call(client, "call_tool", tool="plain.add", arguments={"a": number, "b": 1})
