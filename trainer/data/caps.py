@@ -137,8 +137,8 @@ def capped(rows: Sequence[RankingRow], settings: CapSettings) -> tuple[RankingRo
     `taught`, no agent has more than its share on either side."""
     less = repeats(rows)
     weights = [taught(row, settings) * factor for row, factor in zip(rows, less, strict=True)]
-    less = [one * other for one, other in zip(less, believed(rows, weights, settings), strict=True)]
-    weights = [taught(row, settings) * factor for row, factor in zip(rows, less, strict=True)]
+    trusted = believed(rows, weights, settings)
+    less, weights = ([one * other for one, other in zip(its, trusted, strict=True)] for its in (less, weights))
     agents, advantages = [row.origin.agent for row in rows], [row.advantage for row in rows]
     held = factors(agents, advantages, weights, settings)
     return tuple(replace(row, weight=one * other) for row, one, other in zip(rows, less, held, strict=True))

@@ -6,7 +6,6 @@ any causal transformers model.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from proxy.router.adapters import Kind, save_adapter
 from proxy.router.language_model import LanguageModel
 from proxy.store.rendering import REVISION
 from trainer.data.tokens import Reader
+from trainer.loop.state import restore, state_of
 from trainer.policy.objectives.advantage_weighted import advantage_weighted
 from trainer.policy.objectives.base import Objective
 from trainer.policy.objectives.filtered_imitation import filtered_imitation
@@ -108,20 +108,10 @@ class PolicyProblem:
 
     def state_dict(self) -> dict[str, Any]:
         """Of what the next update depends on. Orders follow from the seed and the number of updates."""
-        return {
-            "made": self._made,
-            "parameters": {name: value.detach().cpu().clone() for name, value in self._parameters.items()},
-            "optimiser": copy.deepcopy(self._optimiser.state_dict()),
-            "random": torch.get_rng_state(),
-        }
+        return state_of(self._made, self._parameters, self._optimiser)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._made = state["made"]
-        with torch.no_grad():
-            for name, value in self._parameters.items():
-                value.copy_(state["parameters"][name])
-        self._optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["random"])
+        self._made = restore(state, self._parameters, self._optimiser)
 
     def save(self, folder: Path, facts: Mapping[str, Any]) -> str:
         own = {"settings": asdict(self._settings), "data": self._facts, "updates": self._made}

@@ -6,7 +6,6 @@ each kind of adapter.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import Encoder
 from proxy.router.fusion import FusedRouter
 from proxy.router.language_model import LanguageModel
+from trainer.loop.state import restore, state_of
 from trainer.ranking.columns import Columns, columns
 from trainer.ranking.encoder_lora import EncoderLoraPolicy
 from trainer.ranking.examples import Example, examples, learned_servers
@@ -138,20 +138,10 @@ class RankingProblem:
 
     def state_dict(self) -> dict[str, Any]:
         """Of what the next update depends on. Orders follow from the seed and the number of updates."""
-        return {
-            "made": self._made,
-            "parameters": {name: value.detach().cpu().clone() for name, value in self._parameters.items()},
-            "optimiser": copy.deepcopy(self._optimiser.state_dict()),
-            "random": torch.get_rng_state(),
-        }
+        return state_of(self._made, self._parameters, self._optimiser)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._made = state["made"]
-        with torch.no_grad():
-            for name, value in self._parameters.items():
-                value.copy_(state["parameters"][name])
-        self._optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["random"])
+        self._made = restore(state, self._parameters, self._optimiser)
 
     def save(self, folder: Path, facts: Mapping[str, Any]) -> str:
         own = {"settings": asdict(self._settings), "data": self._facts, "updates": self._made}
