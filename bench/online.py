@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> dict[str, object]:
             database = portal.call(partial(Database, world.database, statement_s=None))
             judge = Judge(library(), RewardSettings())
             try:
-                portal.call(demonstrate, world.url, DEMONSTRATIONS, random.Random(0))
+                portal.call(demonstrate, world.url, database, DEMONSTRATIONS, random.Random(0))
                 tokenizer = tokenizer_of(portal.call(system_of, world.url))
                 rows = portal.call(logged_rows, database, judge, Reader(tokenizer))
                 setting = Setting(portal, world, database, judge, tokenizer, rows)

@@ -8,6 +8,7 @@ trainer/data makes them for any policy.
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from trainer.data.policy_rows import PolicySettings
 from trainer.data.settings import DataSettings
 from trainer.data.tokens import Reader
 from trainer.loop.judging import judge_all
+from trainer.online.rewarding import logged
 from trainer.rows import PolicyRow
 
 TEMPLATE = (
@@ -54,14 +56,16 @@ def careless(errand: Errand, chance: random.Random) -> Iterator[Act]:
     yield FINISH, {"outcome": "done", "answer": told}
 
 
-async def demonstrate(url: str, episodes: int, chance: random.Random) -> None:
-    """Episodes of careless agents through the gateway, over MCP, one after the other."""
-    for number in range(episodes):
+async def demonstrate(url: str, database: Database, episodes: int, chance: random.Random) -> None:
+    """Episodes of careless agents through the gateway, over MCP, one after the other, until all are in its log."""
+    clients = [f"careless-{uuid.uuid4().hex[:12]}" for _ in range(episodes)]
+    for number, client in enumerate(clients):
         errand = ERRANDS[number % len(ERRANDS)]
-        async with connected(url, Variant.TOOLS, client_name="careless") as world:
+        async with connected(url, Variant.TOOLS, client_name=client) as world:
             for name, arguments in careless(errand, chance):
                 more = {"task": errand.task} if name == "search_tools" else {}
                 await world.call(name, {**arguments, **more})
+    await logged(database, clients)
 
 
 async def system_of(url: str) -> str:

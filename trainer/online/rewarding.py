@@ -35,7 +35,7 @@ async def rewarded(database: Database, judge: Judge, rollouts: Sequence[Rollout]
         ConfigurationError: Episodes do not come into this log, so that it is not the gateway's.
         Refused: A canary got more than it deserves.
     """
-    episodes = await _logged(database, [each.client for each in rollouts if each.acted])
+    episodes = await logged(database, [each.client for each in rollouts if each.acted])
     ids = tuple(episodes.values())
     # What was cut off is judged too: that costs little, and the log stays whole.
     await judge_all(database, judge, filters=Filters(ids=ids))
@@ -63,8 +63,12 @@ def _whole(scope: str) -> bool:
     return its.task and its.answer
 
 
-async def _logged(database: Database, clients: Sequence[str]) -> dict[str, str]:
-    """The episode of each client, once all of them are in the log with their ends."""
+async def logged(database: Database, clients: Sequence[str]) -> dict[str, str]:
+    """The episode of each client, once all of them are in the log with their ends.
+
+    Raises:
+        ConfigurationError: They do not come into this log, so that it is not the gateway's.
+    """
     names = {logged_as(client): client for client in clients}
     statement = (
         select(EpisodeRow.client, EpisodeRow.id)
@@ -81,6 +85,6 @@ async def _logged(database: Database, clients: Sequence[str]) -> dict[str, str]:
                 return found
             await anyio.sleep(POLL_S)
     raise ConfigurationError(
-        f"{len(names) - len(found)} of {len(names)} rollouts did not come into the log within {LOGGED_S:.0f} s: name "
+        f"{len(names) - len(found)} of {len(names)} episodes did not come into the log within {LOGGED_S:.0f} s: name "
         "the database that the gateway logs into with --database, and let it log contents in full"
     )

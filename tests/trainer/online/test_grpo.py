@@ -71,7 +71,7 @@ def moved(change: dict[str, Any]) -> float:
 
 
 def test_two_updates_of_a_policy_that_samples_through_the_gateway(live: Live, tmp_path: Path) -> None:
-    live.portal.call(demonstrate, live.world.url, 12, random.Random(4))
+    live.portal.call(demonstrate, live.world.url, live.database, 12, random.Random(4))
     rows = live.portal.call(logged_rows, live.database, live.judge, live.reader)
     model = tiny_model(live.tokenizer, 0)
     losses = school(model, rows, live.tokenizer.pad_token_id, steps=60, batch=8, seed=0)

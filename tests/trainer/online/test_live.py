@@ -115,5 +115,5 @@ def test_the_log_of_another_gateway_is_noticed(live: Live, monkeypatch: pytest.M
     lost = Rollout(
         task="t", client="nobody", prompt=one, completion=one, mask=one, logprobs=None, turns=1, acted=True
     )  # fmt: skip
-    with pytest.raises(ConfigurationError, match="1 of 1 rollouts did not come into the log"):
+    with pytest.raises(ConfigurationError, match="1 of 1 episodes did not come into the log"):
         live.portal.call(partial(rewarding.rewarded, live.database, live.judge, [lost]))
