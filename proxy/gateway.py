@@ -62,6 +62,8 @@ class Gateway:
         self._reviewer = Reviewer(pins)
         self._configs: dict[str, ServerConfig] = {}
         """As the configuration has them; the pool's cannot be used while they are withheld."""
+        self.private: dict[str, Level] = {}
+        """Servers that are not logged in full, by configured name, with the least that holds for any of their tools."""
         self._similar: frozenset[str] = frozenset()
         """Names that can be taken for others, as far as they were reported."""
         self._router = CurrentRouter(router, serve or in_process)
@@ -92,6 +94,8 @@ class Gateway:
     async def apply(self, configuration: Configuration) -> None:
         """Take over a configuration, now or later, without disturbing what did not change."""
         self._configs = {server.name: server for server in configuration.servers}
+        least = {name: least_level(config) for name, config in self._configs.items()}
+        self.private = {name: level for name, level in least.items() if level is not Level.FULL}
         self._listings = {name: known for name, known in self._listings.items() if name in self._configs}
         self.warnings = configuration.warnings
         for warning in configuration.warnings:
@@ -156,12 +160,6 @@ class Gateway:
         """How much of a call may be written."""
         config = self._configs.get(server)
         return Level.FULL if config is None else level_of(config, tool)
-
-    @property
-    def private(self) -> dict[str, Level]:
-        """Servers that are not logged in full, by configured name, with the least that holds for any of their tools."""
-        least = {name: least_level(config) for name, config in self._configs.items()}
-        return {name: level for name, level in least.items() if level is not Level.FULL}
 
     def keep_configuration(self, error: ConfigurationError) -> None:
         logger.error("the changed configuration is not taken over, the earlier one stays in force: %s", error)

@@ -57,6 +57,16 @@ class Catalog:
         return {tool.written: tool for server in self.servers for tool in server.tools}
 
     @cached_property
+    def server_names(self) -> frozenset[str]:
+        """As they are configured."""
+        return frozenset(server.name for server in self.servers)
+
+    @cached_property
+    def written_servers(self) -> frozenset[str]:
+        """Names as agents see them."""
+        return frozenset(server.written for server in self.servers)
+
+    @cached_property
     def exposed(self) -> Mapping[str, ToolRecord]:
         """The names of `direct` mode, in catalogue order."""
         return {exposed: self.tools[name] for exposed, name in self._exposed.items() if name in self.tools}

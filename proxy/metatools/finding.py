@@ -118,8 +118,7 @@ class SearchTools:
         notes: list[str] = []
         if ranking.degraded is not None:
             notes.append(f"The router is {ranking.degraded}; this ranking is {ranking.policy}.")
-        seen = frozenset(server.name for server in self._gateway.catalog.servers)
-        written = frozenset(server.written for server in self._gateway.catalog.servers)
+        seen, written = self._gateway.catalog.server_names, self._gateway.catalog.written_servers
         if starting := self._gateway.pool.first_listings & seen:
             notes.append(f"{len(starting)} of {len(seen)} servers still starting; search again later.")
         if not lines:

@@ -200,8 +200,8 @@ class _Wish:
 
     catalogs: dict[str, Catalog] = field(default_factory=dict[str, Catalog])
     """By hash; oldest first."""
-    adapters: dict[str, None] = field(default_factory=dict[str, None])
-    """Folders."""
+    adapters: dict[str, int] = field(default_factory=dict[str, int])
+    """Folder -> number of the request to load it: what is said of an earlier one, dropped since, does not count."""
 
 
 class RouterProcess:
@@ -261,9 +261,9 @@ class RouterProcess:
         """Have an adapter loaded, now and whenever the process is started again."""
         folder = str(adapter)
         if folder not in self._wish.adapters:
-            self._wish.adapters[folder] = None
+            number = self._wish.adapters[folder] = next(self._numbers)
             if self._child is not None:
-                self._child.say({"kind": "load", "adapter": folder})
+                self._child.say({"kind": "load", "adapter": folder, "load": number})
 
     async def load(self, adapter: Path) -> str:
         """Its hash, once queries of the newest catalogue can be answered with it.
@@ -377,8 +377,8 @@ class RouterProcess:
         await child.attach(process)
         self._child = child
         self._starts += 1
-        for folder in self._wish.adapters:
-            child.say({"kind": "load", "adapter": folder})
+        for folder, number in self._wish.adapters.items():
+            child.say({"kind": "load", "adapter": folder, "load": number})
         self._news.set()
 
     async def _watch(self, child: _Child) -> None:
@@ -426,12 +426,11 @@ class RouterProcess:
                 self._say(None)
             case "ready":
                 pair = (message["catalog"], message["adapter"])
-                if pair[0] in child.catalogs and (pair[1] is None or pair[1] in child.loaded):
+                if pair[0] in child.catalogs and (pair[1] is None or self._meant(message)):
                     child.ready.add(pair)
-            case "loaded":
-                if message["adapter"] in self._wish.adapters:
-                    child.loaded[message["adapter"]] = message["hash"]
-            case "refused":
+            case "loaded" if self._meant(message):
+                child.loaded[message["adapter"]] = message["hash"]
+            case "refused" if self._meant(message):
                 logger.error("%s", message["reason"])
                 child.refused[message["adapter"]] = message["reason"]
             case "unusable":
@@ -439,6 +438,10 @@ class RouterProcess:
             case _:
                 return
         self._announce()
+
+    def _meant(self, message: Mapping[str, Any]) -> bool:
+        """Whether it speaks of an adapter as it is wanted now."""
+        return self._wish.adapters.get(message["adapter"]) == message["load"]
 
     def _answered(self, child: _Child, message: dict[str, Any]) -> None:
         future = child.waiting.get(message["id"])

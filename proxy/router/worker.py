@@ -41,6 +41,9 @@ PIECE, FIRST_PIECE = 1, 16
 """Texts embedded between two looks for queries, and while there is no router yet that could answer any."""
 PATIENCE_S = 0.1
 """So long, while queries wait, nothing else is done; then one thing is, if there is any."""
+REST = 0.5
+"""Of the time that a query took, so much is rested while others wait: with more the rest of the machine would feel a
+queue of searches, with less a queue would take longer than it has time."""
 RECENT = 0.2
 """How much the last query counts for what is usual."""
 SERVERS = 10
@@ -64,6 +67,11 @@ class Inbox:
     def behind(self) -> bool:
         """Something waits that is less urgent than queries, but no shadow."""
         return bool(self._waiting[1])
+
+    @property
+    def queries(self) -> bool:
+        """One waits for its answer."""
+        return bool(self._waiting[0])
 
     def put(self, message: dict[str, Any]) -> None:
         with self._changed:
@@ -111,17 +119,21 @@ class Worker:
         voice: Voice,
         clock: Callable[[], float] = time.monotonic,
         second: Second | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`clock`: the one by which queries say how long they may take; `second`: what reorders, if anything does."""
         self._encoder = encoder
         self._cache = cache
         self._voice = voice
         self._clock = clock
+        self._sleep = sleep
         self._second = second or NoSecond()
         self._servers: dict[str, ServerRecord] = {}
         self._catalogs: dict[str, tuple[str, ...]] = {}
         """Hash -> keys of its servers; oldest first."""
         self._adapters: dict[str, Adapter] = {}
+        self._loads: dict[str, int] = {}
+        """By folder, the number of the request that it was loaded for: what is said of it is said of that request."""
         self._routers: dict[Pair, Answering] = {}
         self._usual_s = 0.0
         """What a query took of late."""
@@ -139,7 +151,10 @@ class Worker:
             else:
                 message = inbox.take(wait=not wanted, in_turn=starved and inbox.behind)
             if message is not None:
+                began = self._clock()
                 self._take(message)
+                if inbox.queries:
+                    self._sleep(REST * (self._clock() - began))
             # With a message in its turn goes a piece: pings come often enough to take all turns.
             due = message is None or (starved and message["kind"] != "query")
             if due and self._wanted() is not None:
@@ -160,7 +175,7 @@ class Worker:
                 self._catalogs[message["hash"]] = tuple(message["servers"])
                 self._keep(message["keep"])
             case "load":
-                self._load(message["adapter"])
+                self._load(message["adapter"], message["load"])
             case "drop":
                 self._drop(message["adapter"])
             case kind:
@@ -189,7 +204,7 @@ class Worker:
         told = {"tools": told_ranked(ranking.tools), "servers": within[:SERVERS], "policy": ranking.policy}
         self._voice.say("answer", id=number, degraded=ranking.degraded, **told)
 
-    def _load(self, folder: str) -> None:
+    def _load(self, folder: str, number: int) -> None:
         if folder not in self._adapters:
             try:
                 adapter = load_adapter(Path(folder))
@@ -198,13 +213,17 @@ class Worker:
                 else:
                     adapter.encoder(self._encoder)
             except ConfigurationError as error:
-                self._voice.say("refused", adapter=folder, reason=str(error))
+                self._voice.say("refused", adapter=folder, load=number, reason=str(error))
                 return
             self._adapters[folder] = adapter
-        self._voice.say("loaded", adapter=folder, hash=self._adapters[folder].hash)
+        self._loads[folder] = number
+        self._voice.say("loaded", adapter=folder, load=number, hash=self._adapters[folder].hash)
 
     def _drop(self, folder: str) -> None:
         adapter = self._adapters.pop(folder, None)
+        self._loads.pop(folder, None)
+        if self._building is not None and self._building[0][1] == folder:
+            self._building = None
         self._forget_routers()
         # The same may lie in two folders.
         if adapter is not None and all(adapter.hash != each.hash for each in self._adapters.values()):
@@ -238,7 +257,8 @@ class Worker:
         except StopIteration as built:
             self._routers[pair] = built.value
             self._building = None
-            self._voice.say("ready", catalog=pair[0], adapter=pair[1])
+            load = None if pair[1] is None else self._loads[pair[1]]
+            self._voice.say("ready", catalog=pair[0], adapter=pair[1], load=load)
             # What stays for long need not be looked through for garbage in the middle of a query.
             gc.collect()
             gc.freeze()

@@ -132,11 +132,15 @@ async def test_what_the_shadow_ranked_stands_in_the_log_beside_what_was_shown(tm
         await until(lambda: serving.process.health.ready)
         with anyio.fail_after(LIMIT_S):
             await serving.set_adapters(shadow=shadow.folder)
-        await search(client, "add two whole numbers")
-        await until(lambda: serving.shadows == 1)
+        searches = 0
+        while not serving.shadows:
+            # Where the machine lets the process wait for long, a shadow is left out, as it should be.
+            await search(client, "add two whole numbers")
+            searches += 1
+            await until(lambda: serving.shadows + serving.shadows_lost == searches)  # noqa: B023
         assert await app.logbook.recorder.flushed(LIMIT_S)
-        (read,) = [each async for each in stream(app.logbook.database)]
-        (one,) = decided(read)
+        reads = [each async for each in stream(app.logbook.database)]
+        (one,) = [each for read in reads for each in decided(read) if each.decision.shadow is not None]
         assert one.decision.adapter is None
         assert one.decision.shadow is not None
         assert one.decision.candidates is not None

@@ -80,7 +80,7 @@ async def following(
 ) -> AsyncIterator[Bench]:
     adapters = folder / "adapters"
     adapters.mkdir(exist_ok=True)
-    async with routed.serving(folder / "embeddings.db", *ways, budget_s=budget_s) as serving:
+    async with routed.serving(folder / "embeddings.db", *ways, budget_s=budget_s, timing=routed.PATIENT) as serving:
         ranker = serving.serve(KNOWN, words(KNOWN))
         await until(lambda: serving.process.health.ready)
         follower = Following(serving, database, adapters, every_s=0.02)
@@ -132,9 +132,9 @@ async def test_a_thousand_searches_during_ten_changes_of_the_registry_are_each_a
             for _ in range(16):
                 tasks.start_soon(search)
             for each in adapters[1:]:
-                before = len(answers)
                 await at(database, each, State.ACTIVE)
                 await until(lambda each=each: bench.following.state.serving.active == each)
+                before = len(answers)
                 await until(lambda before=before: len(answers) >= before + 50)
             swapping = False
         assert bench.serving.process.health.starts == 1

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -241,6 +242,40 @@ async def test_a_program_that_is_not_there_or_says_nonsense_is_survived(cache: P
             await anyio.sleep(0.3)
             with pytest.raises(NoAnswer):
                 await process.ask(routed.catalog().hash, QUERY, 5, None, LIMIT_S)
+
+
+BEHIND = """
+import os
+from proxy.router.frames import Unframed, frame
+unframed, first = Unframed(), None
+os.write(1, frame({"kind": "hello"}))
+while content := os.read(0, 1 << 20):
+    for message in unframed.take(content):
+        if message["kind"] == "load" and first is None:
+            first = message["load"]
+        elif message["kind"] == "catalog":
+            os.write(1, frame({"kind": "ready", "catalog": message["hash"], "adapter": None, "load": None}))
+        elif message["kind"] == "load":
+            told = {"adapter": message["adapter"], "load": first}
+            os.write(1, frame({"kind": "loaded", "hash": "a", **told}))
+            os.write(1, frame({"kind": "ready", "catalog": %(catalog)r, **told}))
+"""
+"""Of an adapter that was dropped and is wanted again, it says only what it did for the first time."""
+
+
+async def test_what_is_said_of_an_adapter_that_was_dropped_meanwhile_does_not_count() -> None:
+    known, folder = KNOWN, Path("/adapters/a")
+    command = [sys.executable, "-c", BEHIND % {"catalog": known.hash}]
+    process = RouterProcess(command, replace(routed.PATIENT, load_s=0.5))
+    async with process.running():
+        process.offer(known)
+        await until(lambda: process.health.ready)
+        process.want(folder)
+        process.drop(folder)
+        with pytest.raises(ConfigurationError, match="was not loaded within"):
+            await process.load(folder)
+        with pytest.raises(NoAnswer, match=Why.UNADAPTED):
+            await process.ask(known.hash, QUERY, 5, folder, LIMIT_S)
 
 
 async def test_the_end_of_the_gateway_is_the_end_of_the_process(cache: Path) -> None:

@@ -13,7 +13,7 @@ from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import MAX_TOKENS, Vectors
 from proxy.router.frames import told_query, told_server
 from proxy.router.sentences import passages
-from proxy.router.worker import Inbox, Voice, Worker
+from proxy.router.worker import REST, Inbox, Voice, Worker
 from tests.fixtures import routed
 from tests.fixtures.router_worker import WordEncoder
 
@@ -29,6 +29,10 @@ class Clocked(WordEncoder):
     def __init__(self) -> None:
         super().__init__()
         self.now = 100.0
+        self.rests: list[float] = []
+
+    def rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
 
     def encode(self, texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> Vectors:
         self.now += COST_S * len(texts)
@@ -51,11 +55,15 @@ class Heard(Voice):
 
 def heard(then: Callable[[Inbox, float], None]) -> list[tuple[str, Any]]:
     """What a worker says to what `then` puts into its inbox, at that time, when it is ready."""
-    inbox, encoder = Inbox(), Clocked()
+    return of_clocked(Clocked(), then)
+
+
+def of_clocked(encoder: Clocked, then: Callable[[Inbox, float], None]) -> list[tuple[str, Any]]:
+    inbox = Inbox()
     tell(inbox)
     voice = Heard(lambda: then(inbox, encoder.now))
     with pytest.raises(ValueError, match="'end'"):
-        Worker(encoder, EmbeddingCache(None), voice, lambda: encoder.now).run(inbox)
+        Worker(encoder, EmbeddingCache(None), voice, lambda: encoder.now, sleep=encoder.rest).run(inbox)
     return voice.said[1:]
 
 
@@ -142,7 +150,7 @@ def test_where_queries_never_pause_what_is_new_is_loaded_and_made_ready_all_the_
             if kind == "ready":
                 self.folder = more["adapter"]
             if kind == "ready" and self.folder is None:
-                inbox.put({"kind": "load", "adapter": str(adapter.folder)})
+                inbox.put({"kind": "load", "adapter": str(adapter.folder), "load": 1})
                 for number in range(4):
                     inbox.put(query(number, encoder.now + 1_000))
             elif kind == "answer" and len(said) < 400:
@@ -152,10 +160,24 @@ def test_where_queries_never_pause_what_is_new_is_loaded_and_made_ready_all_the_
 
     tell(inbox)
     with pytest.raises(ValueError, match="'end'"):
-        Worker(encoder, EmbeddingCache(None), Pressing(), lambda: encoder.now).run(inbox)
+        Worker(encoder, EmbeddingCache(None), Pressing(), lambda: encoder.now, sleep=encoder.rest).run(inbox)
     assert "loaded" in said[:100]
     assert said.count("ready") == 2
     assert said[-200:].count("answer") == 200
+
+
+def test_while_queries_wait_it_rests_between_them() -> None:
+    encoder = Clocked()
+
+    def then(inbox: Inbox, now: float) -> None:
+        for number in range(3):
+            inbox.put(query(number, now + 60))
+        inbox.put({"kind": "ping"})
+        inbox.put(END)
+
+    assert of_clocked(encoder, then) == [*(("answer", number) for number in range(3)), ("pong", None)]
+    # Not behind the last one, nor behind what is no query.
+    assert encoder.rests == [pytest.approx(REST * COST_S)] * 2
 
 
 def test_what_came_first_is_taken_first_where_nothing_may_overtake() -> None:
