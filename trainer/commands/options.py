@@ -131,7 +131,7 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
     _one_of("--split", chosen.split, ("hash", "time", "servers"))
     kind = Kind(chosen.kind or Kind.HEAD)
     _one_of("--algorithm", chosen.algorithm, get_args(PolicyAlgorithm if kind is Kind.POLICY else Algorithm))
-    said = _given(
+    said = given(
         seed=chosen.seed,
         algorithm=chosen.algorithm,
         epochs=chosen.epochs,
@@ -143,17 +143,17 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
     if kind is Kind.POLICY:
         policy = TuningSettings(**said)
     else:
-        ranking = replace(defaults(kind), **said, **_given(good_episodes=chosen.good_episodes))
+        ranking = replace(defaults(kind), **said, **given(good_episodes=chosen.good_episodes))
     servers = tuple(chosen.hold_out) if chosen.hold_out else None
-    split = _given(seed=chosen.seed, by=chosen.split, servers=servers, near=chosen.near)
+    split = given(seed=chosen.seed, by=chosen.split, servers=servers, near=chosen.near)
     return TrainingSettings(
         least_episodes=chosen.least,
-        data=DataSettings(caps=CapSettings(**_given(agent_share=chosen.agent_share))),
+        data=DataSettings(caps=CapSettings(**given(agent_share=chosen.agent_share))),
         split=SplitSettings(**split),
         ranking=ranking,
         policy=policy,
         language_model=chosen.language_model or (None if kind is Kind.POLICY else _reordering()),
-        loop=LoopSettings(**_given(patience=chosen.patience, tensorboard=chosen.tensorboard)),
+        loop=LoopSettings(**given(patience=chosen.patience, tensorboard=chosen.tensorboard)),
     )
 
 
@@ -195,7 +195,8 @@ def _reordering() -> str | None:
     return model if kind == "slm" and model else None
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def given(**values: Any) -> dict[str, Any]:
+    """Those that were said."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -27,6 +27,7 @@ from trainer.commands.adapters import (
     usable,
     user,
 )
+from trainer.commands.options import given
 
 if TYPE_CHECKING:
     from trainer.promotion.advancing import Look
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 _MARKS: Mapping[str, str] = {"passed": "ok  ", "held": "wait", "refused": "no  "}
 
 ShareOption = Annotated[
-    float,
-    typer.Option("--share", envvar="TOOLATLAS_CANARY_SHARE", help="Of tasks that a canary answers, between 0 and 1."),
+    float | None,
+    typer.Option(
+        "--share", envvar="TOOLATLAS_CANARY_SHARE", help="Of tasks that a canary answers, between 0 and 1 (0.1)."
+    ),
 ]
 ApprovalOption = Annotated[
     bool,
@@ -47,27 +50,34 @@ ApprovalOption = Annotated[
     ),
 ]
 BudgetOption = Annotated[
-    int, typer.Option("--router-budget-ms", min=1, envvar="TOOLATLAS_ROUTER_BUDGET_MS", help="As for `serve`.")
+    int | None,
+    typer.Option("--router-budget-ms", min=1, envvar="TOOLATLAS_ROUTER_BUDGET_MS", help="As for `serve` (150)."),
 ]
 ShadowedOption = Annotated[
-    int, typer.Option("--shadowed", min=0, help="Searches that a shadow has to have ranked before it is a canary.")
+    int | None,
+    typer.Option("--shadowed", min=0, help="Searches that a shadow has to have ranked before it is a canary (50)."),
 ]
 EnoughOption = Annotated[
-    int, typer.Option("--enough", min=1, help="Searches of a canary's tasks before it can become active.")
+    int | None,
+    typer.Option("--enough", min=1, help="Searches of a canary's tasks before it can become active (200)."),
 ]
 LeastTasksOption = Annotated[
-    int, typer.Option("--least-tasks", min=1, help="Held-out tasks that it takes to say that nothing is lost.")
+    int | None,
+    typer.Option("--least-tasks", min=1, help="Held-out tasks that it takes to say that nothing is lost (30)."),
 ]
 LeastClustersOption = Annotated[
-    int, typer.Option("--least-clusters", min=2, help="Different combinations of servers among them.")
+    int | None,
+    typer.Option("--least-clusters", min=2, help="Different combinations of servers among them (10)."),
 ]
 MarginOption = Annotated[
-    float,
-    typer.Option("--margin", min=0.0, help="The loss on what was held out that is taken for none."),
+    float | None,
+    typer.Option("--margin", min=0.0, help="The loss on what was held out that is taken for none (0.02)."),
 ]
 AmountOption = Annotated[
-    float,
-    typer.Option("--amount", help="The loss in share of successful searches that a canary must be shown not to have."),
+    float | None,
+    typer.Option(
+        "--amount", help="The loss in share of successful searches that a canary must be shown not to have (0.2)."
+    ),
 ]
 
 
@@ -78,15 +88,15 @@ def register(family: typer.Typer) -> None:
 
 def promote(
     adapter: AdapterArgument,
-    share: ShareOption = 0.1,
+    share: ShareOption = None,
     require_approval: ApprovalOption = False,
-    router_budget_ms: BudgetOption = 150,
-    shadowed: ShadowedOption = 50,
-    enough: EnoughOption = 200,
-    amount: AmountOption = 0.2,
-    least_tasks: LeastTasksOption = 30,
-    least_clusters: LeastClustersOption = 10,
-    margin: MarginOption = 0.02,
+    router_budget_ms: BudgetOption = None,
+    shadowed: ShadowedOption = None,
+    enough: EnoughOption = None,
+    amount: AmountOption = None,
+    least_tasks: LeastTasksOption = None,
+    least_clusters: LeastClustersOption = None,
+    margin: MarginOption = None,
     folder: FolderOption = None,
     by: ByOption = None,
     database: DatabaseOption = None,
@@ -95,7 +105,15 @@ def promote(
     """One step forward, if its gates let it pass: candidate, shadow, canary, active. A retired one becomes a candidate
     again. Exit code 1 where a gate refuses it, 3 where one holds it."""
     settings = promotion_settings(
-        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters, margin
+        share=share,
+        approval=require_approval,
+        budget_ms=router_budget_ms,
+        shadowed=shadowed,
+        enough=enough,
+        amount=amount,
+        least_tasks=least_tasks,
+        least_clusters=least_clusters,
+        margin=margin,
     )
     name, loadable = by or user(), usable(folder)
 
@@ -125,15 +143,15 @@ def promote(
 
 
 def watch_adapters(
-    share: ShareOption = 0.1,
+    share: ShareOption = None,
     require_approval: ApprovalOption = False,
-    router_budget_ms: BudgetOption = 150,
-    shadowed: ShadowedOption = 50,
-    enough: EnoughOption = 200,
-    amount: AmountOption = 0.2,
-    least_tasks: LeastTasksOption = 30,
-    least_clusters: LeastClustersOption = 10,
-    margin: MarginOption = 0.02,
+    router_budget_ms: BudgetOption = None,
+    shadowed: ShadowedOption = None,
+    enough: EnoughOption = None,
+    amount: AmountOption = None,
+    least_tasks: LeastTasksOption = None,
+    least_clusters: LeastClustersOption = None,
+    margin: MarginOption = None,
     every: Annotated[float, typer.Option("--every", min=1.0, metavar="SECONDS", help="Between two looks.")] = 60.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
     folder: FolderOption = None,
@@ -145,7 +163,15 @@ def watch_adapters(
     from trainer.promotion.watching import watch
 
     settings = promotion_settings(
-        share, require_approval, router_budget_ms, shadowed, enough, amount, least_tasks, least_clusters, margin
+        share=share,
+        approval=require_approval,
+        budget_ms=router_budget_ms,
+        shadowed=shadowed,
+        enough=enough,
+        amount=amount,
+        least_tasks=least_tasks,
+        least_clusters=least_clusters,
+        margin=margin,
     )
     loadable = usable(folder)
     with_database(
@@ -157,33 +183,32 @@ def watch_adapters(
 
 
 def promotion_settings(
-    share: float,
+    *,
+    share: float | None,
     approval: bool,
-    budget_ms: int,
-    shadowed: int,
-    enough: int,
-    amount: float,
-    least_tasks: int,
-    least_clusters: int,
-    margin: float,
+    budget_ms: int | None,
+    shadowed: int | None,
+    enough: int | None,
+    amount: float | None,
+    least_tasks: int | None,
+    least_clusters: int | None,
+    margin: float | None,
 ) -> PromotionSettings:
-    """Raises ConfigurationError where a value cannot be meant."""
+    """What was said on the command line; None is the default of the part.
+
+    Raises:
+        ConfigurationError: A value cannot be meant.
+    """
     from trainer.promotion.gates import GateSettings
     from trainer.promotion.sequential import SequentialSettings
     from trainer.promotion.settings import PromotionSettings
 
+    gates = given(budget_ms=budget_ms, least_tasks=least_tasks, least_clusters=least_clusters, margin=margin)
     try:
         return PromotionSettings(
-            gates=GateSettings(
-                approval=approval,
-                budget_ms=budget_ms,
-                least_tasks=least_tasks,
-                least_clusters=least_clusters,
-                margin=margin,
-            ),
-            sequential=SequentialSettings(amount=amount, enough=enough),
-            shadowed=shadowed,
-            share=share,
+            gates=GateSettings(approval=approval, **gates),
+            sequential=SequentialSettings(**given(amount=amount, enough=enough)),
+            **given(shadowed=shadowed, share=share),
         )
     except ValueError as error:
         raise ConfigurationError(f"a setting of promotion cannot be meant: {error}") from error
