@@ -63,7 +63,7 @@ EnoughOption = Annotated[
 ]
 LeastTasksOption = Annotated[
     int | None,
-    typer.Option("--least-tasks", min=1, help="Held-out tasks that it takes to say that nothing is lost (30)."),
+    typer.Option("--least-tasks", min=1, help="Held-out tasks that it takes to say that nothing is lost (200)."),
 ]
 LeastClustersOption = Annotated[
     int | None,

@@ -96,10 +96,27 @@ def test_the_more_slices_the_surer_each_has_to_be() -> None:
 def test_too_little_data_holds_whatever_it_says() -> None:
     gates = looked_at(paired(0.5, tasks=20))
     assert result(gates) is Result.HELD
-    assert gates["slice all"].said == "too little data: 20 held-out tasks, 30 are needed, in 10 clusters"
+    assert gates["slice all"].said == "too little data: 20 held-out tasks, 200 are needed, in 10 clusters"
     one_cluster = Paired(slice="all", figure="x", differences=(0.5,) * 100, clusters=("same",) * 100)
     assert result(looked_at(one_cluster)) is Result.HELD
     assert result(looked_at(paired(0.1, name="seen servers"))) is Result.HELD
+
+
+def test_all_tasks_together_are_enough_or_hold_even_where_a_smaller_slice_could_show_harm() -> None:
+    assert result(looked_at(paired(0.5, tasks=199))) is Result.HELD
+    assert result(looked_at(paired(0.5, tasks=200))) is Result.PASSED
+
+
+def test_a_small_slice_is_asked_for_harm_alone() -> None:
+    unsure, harmed = paired(0.0, tasks=60, spread=0.5, name="night-agent"), paired(-0.2, tasks=60, name="night-agent")
+    said = looked_at(paired(0.1), unsure)["slice night-agent, tool_recall@10"]
+    assert said.result is Result.PASSED
+    assert said.said.endswith("too few tasks to exclude a loss; the canary will say")
+    refused = looked_at(paired(0.1), harmed)
+    assert result(refused) is Result.REFUSED
+    assert refused["slice night-agent, tool_recall@10"].said.endswith("it is worse")
+    # Neither the number of small slices nor what they say makes the others' bounds wider.
+    assert looked_at(paired(0.1), unsure)["slice all, tool_recall@10"] == looked_at()["slice all, tool_recall@10"]
 
 
 def test_a_slice_of_few_tasks_says_nothing_and_says_so() -> None:
