@@ -25,6 +25,7 @@ from bench.learned.figures import MAIN, compared, worths
 from bench.learned.folds import by_task
 from bench.learned.killing import killed
 from bench.learned.logs import Log, log_of
+from bench.learned.remembering import RememberingEncoder
 from bench.learned.serving import Amounts, all_the_way, training_tasks
 from bench.learned.training import Bench
 from bench.measure import ROOT, SHARED, Missing
@@ -99,6 +100,8 @@ def run(args: argparse.Namespace) -> dict[str, object]:
             raise Missing(f"there is no file {path}; --catalog and --tasks name others, of any servers and tasks")
     args.out.mkdir(parents=True, exist_ok=True)
     encoder = load_encoder(args.encoder)
+    if not args.quick:
+        encoder = RememberingEncoder(encoder)
     cache = EmbeddingCache(EMBEDDINGS)
     try:
         return asyncio.run(_quick(args, encoder, cache) if args.quick else _full(args, encoder, cache))
