@@ -47,7 +47,7 @@ class RankingSettings:
     """In so many different ones a server's tools were right before its scores are the adapter's."""
     negatives: int = 500
     """Tools of the catalogue, drawn once, that stand for all that nobody used; more take time."""
-    anchor: float = 0.02
+    anchor: float = 0.05
     """Of the squared distance from the untrained router, in the loss."""
     epochs: int = 4
     most_updates: int | None = None
