@@ -5,6 +5,7 @@ Above: whoever serves, and fusion.py, to which words are one kind of evidence. B
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from proxy.catalog.records import ServerRecord, ToolRecord
 from proxy.router.base import Query, Ranked
 from proxy.router.sentences import split_sentences
+
+# It sets its own logger to DEBUG, whatever the program's level is.
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 K1, B = 2.0, 0.9
 """Above the usual 1.2 and 0.75: a tool that says many things counts less for each, so that a description stuffed with
