@@ -28,6 +28,8 @@ HALVES = 20
 Folds = Callable[[Sequence[Task], int], list[frozenset[str]]]
 LogOf = Callable[[int, str], Awaitable[Log]]
 """Of a seed and a kind of rubrics."""
+Pair = tuple[Mapping[str, Worth], Mapping[str, Worth]]
+"""Held-out tasks before and after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class Asked:
         *,
         most: int | None = None,
         bench: Bench | None = None,
-    ) -> tuple[Mapping[str, Worth], Mapping[str, Worth]]:
+    ) -> Pair:
         """Trained on all other tasks' episodes, or the first `most` of them: the held-out tasks before and after."""
         episodes = log.episodes(frozenset(log.tasks.values()) - held_out)[:most]
         tasks = self.within(held_out)
@@ -67,7 +69,7 @@ class Asked:
         return old, old if adapter is None else worths(self.router(adapter), tasks)
 
 
-async def folded(
+async def pairs_of(
     asked: Asked,
     folds: Folds,
     *,
@@ -77,28 +79,32 @@ async def folded(
     most: int | None = None,
     first: int | None = None,
     bench: Bench | None = None,
-) -> dict[str, Any]:
-    """Each task held out once a seed, or only those of the first folds."""
-    pairs: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
-    by_seed: dict[str, Any] = {}
+) -> dict[int, list[Pair]]:
+    """By seed: each task held out once, or only those of the first folds."""
+    found: dict[int, list[Pair]] = {}
     for seed in asked.seeds if seeds is None else seeds:
         log = await asked.log(seed, rubric)
         its = replace(settings or asked.settings, seed=seed)
-        own = [
+        found[seed] = [
             await asked.fold(log, held_out, its, most=most, bench=bench)
             for held_out in folds(asked.tasks, seed)[:first]
         ]
-        pairs += own
-        by_seed[str(seed)] = compared(asked.tasks, own)
-    return {**compared(asked.tasks, pairs), "seeds": by_seed}
+    return found
+
+
+def summed(asked: Asked, found: Mapping[int, Sequence[Pair]]) -> dict[str, Any]:
+    """Of all seeds together, and of each."""
+    every = [pair for its in found.values() for pair in its]
+    by_seed = {str(seed): compared(asked.tasks, its) for seed, its in found.items()}
+    return {**compared(asked.tasks, every), "seeds": by_seed}
 
 
 async def held_out_tasks(asked: Asked) -> dict[str, Any]:
-    return await folded(asked, by_task)
+    return summed(asked, await pairs_of(asked, by_task))
 
 
 async def unseen_combinations(asked: Asked) -> dict[str, Any]:
-    return await folded(asked, by_combination)
+    return summed(asked, await pairs_of(asked, by_combination))
 
 
 async def unseen_servers(asked: Asked, halves: int = HALVES) -> dict[str, Any]:
@@ -107,7 +113,7 @@ async def unseen_servers(asked: Asked, halves: int = HALVES) -> dict[str, Any]:
     needed = sorted({min(need) for task in asked.tasks for need in task.servers})
     names = {server.written: server.name for server in asked.bench.servers}
     log = await asked.log(asked.seeds[0], DEFAULT)
-    pairs: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    pairs: list[Pair] = []
     for seed in range(halves):
         out = half(needed, seed)
         asking = frozenset(task.task_id for task in asked.tasks if _needs(task) and _needs(task) <= out)
@@ -127,25 +133,32 @@ async def unseen_servers(asked: Asked, halves: int = HALVES) -> dict[str, Any]:
 async def curve(asked: Asked, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     """By number of episodes trained on, in the first seed."""
     first = asked.seeds[:1]
-    return {str(size): await folded(asked, by_task, seeds=first, most=size) for size in sizes}
+    return {str(size): summed(asked, await pairs_of(asked, by_task, seeds=first, most=size)) for size in sizes}
 
 
 async def ablation(asked: Asked) -> dict[str, Any]:
-    """The same logs with rewards, and with rewards ignored: whatever was called is right, whoever called it."""
+    """The same logs with rewards, and with rewards ignored: whatever was called is right, whoever called it. Then both
+    after training, one against the other."""
     ignoring = DataSettings(caps=CapSettings(agent_share=1.0))
     plain = replace(asked.settings, algorithm="imitation")
+    filtered = replace(asked.settings, algorithm="filtered-imitation")
+    rewarded = await pairs_of(asked, by_task)
+    ignored = await pairs_of(asked, by_task, settings=plain, bench=replace(asked.bench, data=ignoring))
+    between = {
+        seed: [(without, with_) for (_, without), (_, with_) in zip(ignored[seed], its, strict=True)]
+        for seed, its in rewarded.items()
+    }
     return {
-        "rewards": await folded(asked, by_task),
-        "filtered imitation": await folded(
-            asked, by_task, settings=replace(asked.settings, algorithm="filtered-imitation")
-        ),
-        "rewards ignored": await folded(asked, by_task, settings=plain, bench=replace(asked.bench, data=ignoring)),
+        "rewards": summed(asked, rewarded),
+        "filtered imitation": summed(asked, await pairs_of(asked, by_task, settings=filtered)),
+        "rewards ignored": summed(asked, ignored),
+        "ignored to rewards": summed(asked, between),
     }
 
 
 async def rubrics(asked: Asked) -> dict[str, Any]:
     """Rewards by the default rubric, and by rubrics that were derived from good episodes of the same tasks."""
-    return {kind: await folded(asked, by_task, rubric=kind) for kind in (DEFAULT, DERIVED)}
+    return {kind: summed(asked, await pairs_of(asked, by_task, rubric=kind)) for kind in (DEFAULT, DERIVED)}
 
 
 async def kinds(asked: Asked) -> dict[str, Any]:
@@ -153,7 +166,7 @@ async def kinds(asked: Asked) -> dict[str, Any]:
     the first seed. A scorer is compared with the same model without it."""
     first = asked.seeds[:1]
     found = {
-        kind.value: await folded(asked, by_task, settings=defaults(kind), seeds=first, first=1)
+        kind.value: summed(asked, await pairs_of(asked, by_task, settings=defaults(kind), seeds=first, first=1))
         for kind in (Kind.HEAD, Kind.LORA)
     }
     name = asked.bench.language_model
@@ -174,9 +187,9 @@ async def poisoned(asked: Asked, log: Log) -> dict[str, Any]:
     descriptions with everybody's words and praises itself in its results. Held-out tasks, trained on the whole log and
     on the others' episodes alone; `needed` is what the others' own traffic is worth, with its interval."""
     others = frozenset(log.agents.values()) - {POISONER}
-    with_it: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
-    without: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
-    beside: list[tuple[Mapping[str, Worth], Mapping[str, Worth]]] = []
+    with_it: list[Pair] = []
+    without: list[Pair] = []
+    beside: list[Pair] = []
     untrained = worths(asked.router(None), asked.tasks)
     for held_out in by_task(asked.tasks, 0):
         episodes = log.episodes(frozenset(log.tasks.values()) - held_out)
