@@ -157,13 +157,13 @@ async def test_figures_are_of_tasks_whose_traffic_was_not_trained_on(
         untrained=worths(FusedRouter(read_catalogue.servers, encoder[1], cache), asked_tasks),
         say=said.append,
     )
-    found = await measured.folded(asked, lambda its, seed: by_task(its, seed, 2))
+    found = measured.summed(asked, await measured.pairs_of(asked, lambda its, seed: by_task(its, seed, 2)))
     assert found["tool_recall@10"]["tasks"] == len(asked_tasks)
     low, high = found["tool_recall@10"]["interval"]
     assert low <= found["tool_recall@10"]["difference"] <= high
     # All are there: a second time nothing is trained.
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "adapters").rglob("*")}
-    assert await measured.folded(asked, lambda its, seed: by_task(its, seed, 2)) == found
+    assert measured.summed(asked, await measured.pairs_of(asked, lambda its, seed: by_task(its, seed, 2))) == found
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "adapters").rglob("*")} == kept
     unseen = await measured.unseen_servers(replace(asked, seeds=(0,)), halves=1)
     assert unseen["halves"] == 1
