@@ -137,30 +137,28 @@ def _comparison(evidence: Evidence, active: str | None) -> Gate:
 
 
 def _slices(paired: Sequence[Paired], settings: GateSettings) -> Iterator[Gate]:
-    def among(least: int) -> list[Paired]:
-        return [
-            each
-            for each in paired
-            if len(each.differences) >= least and len(set(each.clusters)) >= settings.least_clusters
-        ]
-
-    tested = among(settings.least_tasks)
-    small = [each for each in among(min(HARM_TASKS, settings.least_tasks)) if each not in tested]
+    tested: list[Paired] = []
+    small: list[Paired] = []
+    silent: list[Paired] = []
+    for each in paired:
+        tasks, several = len(each.differences), len(set(each.clusters)) >= settings.least_clusters
+        if several and tasks >= settings.least_tasks:
+            tested.append(each)
+        elif each.slice != ALL:
+            (small if several and tasks >= HARM_TASKS else silent).append(each)
     if not any(each.slice == ALL for each in tested):
         most = max((len(each.differences) for each in paired if each.slice == ALL), default=0)
         needed = f"{settings.least_tasks} are needed, in {settings.least_clusters} clusters"
         yield Gate(f"slice {ALL}", Result.HELD, f"too little data: {most} held-out tasks, {needed}")
-    for each in paired:
-        if each not in tested and each not in small and each.slice != ALL:
-            text = f"{len(each.differences)} tasks say nothing; the canary will"
-            yield Gate(f"slice {each.slice}, {each.figure}", Result.PASSED, text)
+    for each in silent:
+        text = f"{len(each.differences)} tasks say nothing; the canary will"
+        yield Gate(f"slice {each.slice}, {each.figure}", Result.PASSED, text)
     for each in tested:
         found = interval(each, settings.level / len(tested))
         yield Gate(f"slice {each.slice}, {each.figure}", *_found(found, len(each.differences), settings.margin))
     for each in small:
-        if each.slice != ALL:
-            found = interval(each, settings.level / len(small))
-            yield Gate(f"slice {each.slice}, {each.figure}", *_harm(found, len(each.differences)))
+        found = interval(each, settings.level / len(small))
+        yield Gate(f"slice {each.slice}, {each.figure}", *_harm(found, len(each.differences)))
 
 
 def _found(found: Interval, tasks: int, margin: float) -> tuple[Result, str]:
