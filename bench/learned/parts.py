@@ -185,7 +185,7 @@ async def kinds(asked: Asked) -> dict[str, Any]:
 async def poisoned(asked: Asked, log: Log) -> dict[str, Any]:
     """Nine of ten episodes are by one credential that calls wrong tools and claims success, and one server stuffs its
     descriptions with everybody's words and praises itself in its results. Held-out tasks, trained on the whole log and
-    on the others' episodes alone; `needed` is what the others' own traffic is worth, with its interval."""
+    on the others' episodes alone; then the first against the second."""
     others = frozenset(log.agents.values()) - {POISONER}
     with_it: list[Pair] = []
     without: list[Pair] = []

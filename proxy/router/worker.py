@@ -42,8 +42,8 @@ PIECE, FIRST_PIECE = 1, 16
 PATIENCE_S = 0.1
 """So long, while queries wait, nothing else is done; then one thing is, if there is any."""
 REST = 0.5
-"""Of the time that a query took, so much is rested while others wait: with more the rest of the machine would feel a
-queue of searches, with less a queue would take longer than it has time."""
+"""Of the time that a query took, so much is rested while others wait: with less the rest of the machine would feel a
+queue of searches, with more a queue would take longer than it has time."""
 RECENT = 0.2
 """How much the last query counts for what is usual."""
 SERVERS = 10
@@ -153,7 +153,7 @@ class Worker:
             if message is not None:
                 began = self._clock()
                 self._take(message)
-                if inbox.queries:
+                if message["kind"] in _URGENCY and inbox.queries:
                     self._sleep(REST * (self._clock() - began))
             # With a message in its turn goes a piece: pings come often enough to take all turns.
             due = message is None or (starved and message["kind"] != "query")
