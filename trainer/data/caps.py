@@ -9,6 +9,11 @@ so that numbering them makes no other search. Of what an agent alone calls right
 
     max(trust · what is borne out of its own, alone_share · what all others call right)
 
+and of that, since who is contradicted more than twice as often as usual is believed less in what it alone says,
+
+    min(1, 2 · r(a) / median of all r)      r(a) = (agreed + n · median of all r) / (compared + n)
+
+where r(a) is how often others bear out what the agent found, where they searched for the same, and n is 5. All counts
 unless nothing of anybody is borne out: who agrees with nobody about anything is hardly believed. Then, with w(a) what
 all rows of agent a teach, each is held to
 
@@ -30,12 +35,15 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 from judge.writing.families import template
 from trainer.data.settings import CapSettings
-from trainer.data.witnesses import borne_out
+from trainer.data.witnesses import Agreement, agreements, borne_out
 from trainer.rows import RankingRow
 
+PRIOR = 5.0
+"""Rankings that an agent is taken to have agreed on as usual before anything was compared."""
 _EXACT = 1 + 1e-12
 """What rounding may have taken off."""
 
@@ -115,20 +123,21 @@ def factors(
 def believed(rows: Sequence[RankingRow], weights: Sequence[float], settings: CapSettings) -> list[float]:
     """For each row what to multiply its weight with, so that no agent teaches much as right that nobody bears out."""
     right = [bool(row.right) and is_right(row.advantage, settings) for row in rows]
-    seen = borne_out([row for row, its in zip(rows, right, strict=True) if its])
+    shown = [row for row, its in zip(rows, right, strict=True) if its]
+    seen = borne_out(shown)
     if not any(seen):
         return [1.0] * len(rows)
+    reliable = _reliable(agreements(shown, seen))
     places = iter(seen)
     alone = [its and not next(places) for its in right]
     agents = [row.origin.agent for row in rows]
     whole = sums(agents, [weight * its for weight, its in zip(weights, right, strict=True)])
     lone = sums(agents, [weight * its for weight, its in zip(weights, alone, strict=True)])
     everybody = math.fsum(whole.values())
-    most = {
-        agent: max(settings.trust * (whole[agent] - lone[agent]), settings.alone_share * (everybody - whole[agent]))
-        for agent in whole
-    }
-    held = {agent: min(1.0, most[agent] / weight) if weight > 0 else 1.0 for agent, weight in lone.items()}
+    held: dict[str, float] = {}
+    for agent, said in lone.items():
+        most = max(settings.trust * (whole[agent] - said), settings.alone_share * (everybody - whole[agent]))
+        held[agent] = reliable[agent] * min(1.0, most / said) if said > 0 else 1.0
     return [held[agent] if its else 1.0 for agent, its in zip(agents, alone, strict=True)]
 
 
@@ -142,6 +151,17 @@ def capped(rows: Sequence[RankingRow], settings: CapSettings) -> tuple[RankingRo
     agents, advantages = [row.origin.agent for row in rows], [row.advantage for row in rows]
     held = factors(agents, advantages, weights, settings)
     return tuple(replace(row, weight=one * other) for row, one, other in zip(rows, less, held, strict=True))
+
+
+def _reliable(found: Mapping[str, Agreement]) -> dict[str, float]:
+    """The first equation above, of each agent; 1 where nobody agrees with anybody."""
+    usual = median([each.agreed / each.compared for each in found.values() if each.compared] or [0.0])
+    if not usual:
+        return dict.fromkeys(found, 1.0)
+    return {
+        agent: min(1.0, 2 * (each.agreed + PRIOR * usual) / (each.compared + PRIOR) / usual)
+        for agent, each in found.items()
+    }
 
 
 def _most(weights: Sequence[float], share: float) -> float:

@@ -1,4 +1,5 @@
-"""Which rankings another agent bears out: the same tools were right for it, too, for a search that is alike.
+"""Which rankings another agent bears out: the same tools were right for it, too, for a search that is alike. And how
+far an agent agrees with the others where they searched for the same.
 
 Above: caps.py. Below: judge/writing/families.py, which masks values. Who makes things up finds nobody who agrees; what
 several found out for themselves is hardly made up. Pure, and the same whatever the order of the rows.
@@ -12,6 +13,8 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,18 @@ ALIKE = 0.25
 """The least cosine of two searches for the same thing: two that put one need in other words share some of its nouns."""
 BLOCK = 256
 """Searches that are compared with all others of their tool at a time."""
+ASKED = 300
+"""Of each agent, at most so many different rankings are compared with everybody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Of one agent, over its different rankings."""
+
+    compared: int
+    """For which another agent had a search that is alike, with something right."""
+    agreed: int
+    """Of these, those that another agent bears out."""
 
 
 def borne_out(rows: Sequence[RankingRow]) -> list[bool]:
@@ -43,6 +58,53 @@ def borne_out(rows: Sequence[RankingRow]) -> list[bool]:
         for place, found in zip(its, _seen_by_another(vectors, agents[its]), strict=True):
             seen[place] = seen[place] and found
     return seen
+
+
+def agreements(rows: Sequence[RankingRow], borne: Sequence[bool]) -> dict[str, Agreement]:
+    """Of each agent. `rows`: with something right; `borne`: what `borne_out` says of them."""
+    words = [frozenset(template(row.query.text)) for row in rows]
+    index = _Index(words, [row.origin.agent for row in rows])
+    different: defaultdict[str, dict[object, int]] = defaultdict(dict)
+    for place in sorted(range(len(rows)), key=lambda place: sha256(rows[place].id.encode("utf-8")).digest()):
+        its = different[rows[place].origin.agent]
+        key = (words[place], frozenset(used.tool for used in rows[place].right))
+        if len(its) < ASKED:
+            its.setdefault(key, place)
+    found: dict[str, Agreement] = {}
+    for agent, chosen in different.items():
+        compared = [place for place in chosen.values() if index.another(place)]
+        found[agent] = Agreement(len(compared), sum(borne[place] for place in compared))
+    return found
+
+
+class _Index:
+    """Of words to the searches that have them."""
+
+    def __init__(self, words: Sequence[frozenset[str]], agents: Sequence[str]) -> None:
+        counts = Counter(word for its in words for word in its)
+        rarity = {word: math.log(len(words) / count) for word, count in counts.items()}
+        self._agents = np.array(agents)
+        self._weights: list[dict[str, float]] = []
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, its in enumerate(words):
+            length = math.sqrt(math.fsum(rarity[word] ** 2 for word in its))
+            self._weights.append({word: rarity[word] / length for word in its} if length else {})
+            for word in self._weights[place]:
+                places[word].append(place)
+        self._having = {
+            word: (np.array(its, dtype=np.intp), np.array([self._weights[each][word] for each in its]))
+            for word, its in places.items()
+            if len(its) > 1
+        }
+
+    def another(self, place: int) -> bool:
+        """Whether a search of another agent is alike."""
+        cosines = np.zeros(len(self._agents))
+        for word, weight in self._weights[place].items():
+            if word in self._having:
+                having, theirs = self._having[word]
+                cosines[having] += weight * theirs
+        return bool(((cosines >= ALIKE) & (self._agents != self._agents[place])).any())
 
 
 def _seen_by_another(vectors: NDArray[np.float32], agents: NDArray[np.intp]) -> list[bool]:

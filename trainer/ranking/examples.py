@@ -28,6 +28,8 @@ class Example:
     wrong: Mapping[str, float] = field(default_factory=dict[str, float])
     candidates: tuple[str, ...] = ()
     """What the router chose among, best first, for policies that reorder; empty where nobody ranked."""
+    weight: float = 1.0
+    """Of its row beside other rows, which is in `right` and `wrong` already; of a task, of its heaviest row."""
 
 
 def examples(rows: Iterable[RankingRow], settings: RankingSettings, known: Collection[str]) -> list[Example]:
@@ -41,6 +43,7 @@ def examples(rows: Iterable[RankingRow], settings: RankingSettings, known: Colle
             right={tool: weight for tool, weight in right.items() if tool in known},
             wrong={tool: weight for tool, weight in wrong.items() if tool in known},
             candidates=tuple(tool for tool, _ in row.candidates),
+            weight=row.weight,
         )
         if example.right or example.wrong:
             made.append(example)
@@ -101,11 +104,13 @@ def _task(rows: Sequence[RankingRow], settings: RankingSettings, known: Collecti
     """The user's own words, and all that was right in the episode, whatever it was found by."""
     task = next((text for row in rows if (text := row.query.task or row.origin.task)), None)
     right: dict[str, float] = defaultdict(float)
+    heaviest = 0.0
     for row in rows:
         for tool, weight in lessons(row, settings)[0].items():
             if tool in known:
                 right[tool] = max(right[tool], weight)
+                heaviest = max(heaviest, row.weight)
     if task is None or not right:
         return None
     share = settings.tasks / len(right)
-    return Example(query=Query(task), right={tool: weight * share for tool, weight in right.items()})
+    return Example(query=Query(task), right={tool: weight * share for tool, weight in right.items()}, weight=heaviest)

@@ -1,7 +1,7 @@
 """A ranker with its rows, its optimiser and its order: one update at a time, and able to go on after a kill.
 
-Above: trainer/loop/, which knows runs and checkpoints. Below: examples.py, replay.py, objectives/ and one policy for
-each kind of adapter.
+Above: trainer/loop/, which knows runs and checkpoints. Below: examples.py, thinning.py, replay.py,
+objectives/ and one policy for each kind of adapter.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from trainer.ranking.replay import replayed
 from trainer.ranking.scorer import ScorerPolicy
 from trainer.ranking.settings import RankingSettings
 from trainer.ranking.tensors import Tensor, torch
+from trainer.ranking.thinning import thinned
 from trainer.rows import RankingRow
 
 VALIDATED_REPLAY = 0.2
@@ -68,7 +69,7 @@ class RankingProblem:
                 f"of {len(rows)} rankings none teaches enough: no server was right in {settings.good_episodes} "
                 "episodes; log and judge more of them"
             )
-        real = examples(rows, settings, owners)
+        real = thinned(examples(rows, settings, owners), settings.seed)
         self._validation = [each for each in examples(validation, settings, owners) if each.right]
         if not self._validation:
             raise ConfigurationError("no ranking of the validation rows was right, so that nothing says when to stop")

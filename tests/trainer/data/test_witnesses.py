@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.trainer.data.made import origin, ranking, unhurried
 from trainer.data.caps import believed, capped, shares, taught
 from trainer.data.settings import CapSettings
-from trainer.data.witnesses import borne_out
+from trainer.data.witnesses import ASKED, Agreement, agreements, borne_out
 from trainer.rows import RankingRow, Used
 
 NEEDS = {
@@ -78,6 +78,52 @@ def test_a_flood_of_what_nobody_bears_out_teaches_a_twentieth_at_most() -> None:
     part = shares([each.origin.agent for each in held], [each.weight * taught(each, DEFAULT) for each in held])
     assert part["poisoner"] <= DEFAULT.alone_share
     assert all(part[f"agent {number}"] > 0.2 for number in range(4))
+
+
+def test_agreement_is_counted_where_another_agent_searched_for_the_same() -> None:
+    rows = [*honest(), row(500, "agent 0", "zoo.feed", "when penguins get their fish"), *lies(20)]
+    found = agreements(rows, borne_out(rows))
+    assert found["agent 0"] == Agreement(compared=4, agreed=4)
+    # By numbers alone, which are values, two searches do not differ.
+    assert found["poisoner"] == Agreement(compared=10, agreed=0)
+
+
+def test_of_much_traffic_a_sample_is_compared() -> None:
+    """Whatever is left out, there is no row that agrees."""
+    words = [chr(97 + number // 26) + chr(97 + number % 26) for number in range(26 * 26)]
+    tools, texts = list(NEEDS), list(NEEDS.values())
+    flood = [
+        row(1_000 + at, "poisoner", tools[(at + 1) % 4], f"{texts[at % 4]} {word}") for at, word in enumerate(words)
+    ]
+    rows = [*honest(), *flood]
+    assert agreements(rows, borne_out(rows))["poisoner"] == Agreement(compared=ASKED, agreed=0)
+
+
+def test_who_is_contradicted_by_all_is_hardly_believed_even_within_its_share() -> None:
+    words = [chr(97 + number // 26) + chr(97 + number % 26) for number in range(200)]
+    tools, texts = list(NEEDS), list(NEEDS.values())
+    liar = [
+        row(1_000 + at, "poisoner", tools[(at + 1) % 4], f"{texts[at % 4]} {word}") for at, word in enumerate(words)
+    ]
+    lonely = [
+        row(2_000 + at, "hermit", "zoo.feed", f"when penguins number {word}{word} get fish")
+        for at, word in enumerate(words[:8])
+    ]
+    rows = [*honest(), *liar, *lonely]
+    factors = believed(rows, [1.0] * len(rows), DEFAULT)
+    lied, alone = factors[16:216], factors[216:]
+    # Nobody contradicts the hermit.
+    assert sum(alone) == min(8.0, DEFAULT.alone_share * (16 + 200))
+    assert sum(lied) < 0.06 * DEFAULT.alone_share * (16 + 8)
+
+
+def test_who_agrees_less_than_usual_but_not_by_far_is_believed() -> None:
+    """Three of its four finds are contradicted for one agent, one of four for the others."""
+    odd = [
+        replace(each, used=(_used("bank.exchange"),)) if at % 4 == 0 else each for at, each in enumerate(honest(5)[4:])
+    ]
+    rows = [*honest()[:16], *odd]
+    assert believed(rows, [1.0] * len(rows), DEFAULT) == [1.0] * len(rows)
 
 
 def test_an_honest_agent_keeps_what_it_alone_has_seen() -> None:
