@@ -29,7 +29,7 @@ from trainer.data.collecting import collect
 from trainer.data.settings import DataSettings, SplitSettings
 from trainer.data.splits import split
 from trainer.loop.preparing import newest_catalog
-from trainer.loop.training import LoopSettings, train
+from trainer.loop.training import CHECKPOINTS, LoopSettings, train
 from trainer.ranking.settings import RankingSettings
 
 VALIDATION = 0.15
@@ -96,7 +96,7 @@ async def adapter_of(
             return None
         train(problem, folder, LoopSettings())
         problem.save(folder / "adapter", {"data_hash": collected.data_hash})
-        shutil.rmtree(folder / "checkpoints")
+        shutil.rmtree(folder / CHECKPOINTS)
         return load_adapter(folder / "adapter")
 
     return await anyio.to_thread.run_sync(partial(work))

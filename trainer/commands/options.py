@@ -121,6 +121,7 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
     """Raises ConfigurationError where a value cannot be meant."""
     from proxy.router.adapters import Kind
     from trainer.data.settings import CapSettings, DataSettings, SplitSettings
+    from trainer.evaluation.settings import EvaluationSettings
     from trainer.loop.training import LoopSettings
     from trainer.policy.settings import Algorithm as PolicyAlgorithm
     from trainer.policy.settings import TuningSettings
@@ -153,6 +154,8 @@ def training_settings(chosen: Chosen) -> TrainingSettings:
         ranking=ranking,
         policy=policy,
         language_model=chosen.language_model or (None if kind is Kind.POLICY else _reordering()),
+        # Each fold costs a training: seconds for a head, and many minutes for everything else.
+        evaluation=EvaluationSettings() if kind is Kind.HEAD else EvaluationSettings(folds=1),
         loop=LoopSettings(**given(patience=chosen.patience, tensorboard=chosen.tensorboard)),
     )
 

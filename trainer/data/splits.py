@@ -4,7 +4,7 @@ Above: the loop and evaluation/. Below: duplicates.py. Near duplicates are on on
 those whose tasks are alike. Without a task in the user's words, what was searched for stands in its place.
 
 - `hash`: each set of near duplicates is drawn as one, by a hash of its first episode's id: where it went, it stays with
-  more traffic, unless that joins two sets.
+  more traffic, unless that joins two sets. `folds` turns the sides on, until each set was in a test once.
 - `time`: what began last is the test, what began before it validates.
 - `servers`: the test are episodes that called held-out servers alone; those that called servers of both sides are on
   none. The rest is split as by hash.
@@ -25,6 +25,8 @@ from trainer.rows import Origin, PolicyRow, RankingRow, Split
 
 BOTH = "it calls servers of both sides"
 LIKE = "a near duplicate of what is trained on, or validates"
+_ROUNDED = 1e-9
+"""What a share may lack that is not a binary number."""
 _TRAINING, _VALIDATION, _TEST = "training", "validation", "test"
 
 
@@ -32,11 +34,27 @@ def split(
     rows: Iterable[Origin | RankingRow | PolicyRow], settings: SplitSettings, *, encoder: Encoder | None = None
 ) -> Split:
     """The sides, each in the order in which its episodes began. Every episode of `rows` is in one, or in `dropped`."""
+    return folds(rows, settings, 1, encoder=encoder)[0]
+
+
+def folds(
+    rows: Iterable[Origin | RankingRow | PolicyRow],
+    settings: SplitSettings,
+    most: int,
+    *,
+    encoder: Encoder | None = None,
+) -> tuple[Split, ...]:
+    """The split, and by hash as many more as have tests that share nothing, at most `most` in all, each with what it
+    trains on and validates with. By time and by servers the test is given: there is one."""
     origins, texts = _read(rows)
     order = sorted(origins, key=lambda each: (origins[each].began_at, each))
     first = _first_alike(order, origins, texts, settings, encoder)
     if settings.by == "hash":
-        return _sides({each: _drawn(first[each], settings) for each in order}, {})
+        turns = int(1 / max(settings.test, 1 / most) + _ROUNDED) if settings.test else 1
+        return tuple(
+            _sides({each: _drawn(first[each], settings, turn * settings.test) for each in order}, {})
+            for turn in range(turns)
+        )
     dropped: dict[str, str] = {}
     if settings.by == "time":
         sides = {each: _side((at + 0.5) / len(order), settings) for at, each in enumerate(order)}
@@ -53,7 +71,7 @@ def split(
     for side in (_VALIDATION, _TRAINING):
         kept |= {first[each]: side for each, its in sides.items() if its == side}
     dropped |= {each: LIKE for each, its in sides.items() if kept.get(first[each], its) != its}
-    return _sides({each: its for each, its in sides.items() if each not in dropped}, dropped)
+    return (_sides({each: its for each, its in sides.items() if each not in dropped}, dropped),)
 
 
 def held_out(origins: Iterable[Origin], settings: SplitSettings) -> frozenset[str]:
@@ -102,9 +120,9 @@ def _sides(sides: Mapping[str, str], dropped: Mapping[str, str]) -> Split:
     return Split(training=of(_TRAINING), validation=of(_VALIDATION), test=of(_TEST), dropped=dict(dropped))
 
 
-def _drawn(first: str, settings: SplitSettings) -> str:
+def _drawn(first: str, settings: SplitSettings, turned: float = 0.0) -> str:
     """By chance that is the same each time. From the end, so that the test stays if the share of validation changes."""
-    return _side(1 - _fraction(f"{settings.seed} episode {first}"), settings)
+    return _side(1 - (_fraction(f"{settings.seed} episode {first}") + turned) % 1, settings)
 
 
 def _side(place: float, settings: SplitSettings) -> str:

@@ -75,6 +75,14 @@ class Comparison:
         return list(zip(self.worths[router], self.tasks, strict=True))
 
 
+def joined(comparisons: Sequence[Comparison]) -> Comparison:
+    """The tasks of all, with the answers that each router gave in its own. At least one; all of the same routers."""
+    return Comparison(
+        tuple(task for each in comparisons for task in each.tasks),
+        {name: [answer for each in comparisons for answer in each.answers[name]] for name in comparisons[0].answers},
+    )
+
+
 def compare(routers: Mapping[str, Router], tasks: Sequence[HeldOut]) -> Comparison:
     """Ask every router every task."""
     return Comparison(tuple(tasks), {name: answered(router, tasks) for name, router in routers.items()})

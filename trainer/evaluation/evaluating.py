@@ -7,6 +7,7 @@ proxy/store/training_report.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from proxy.router.base import Router
 from proxy.store.training_report import Curve, DataUsed, FromLog, OfRouter, Report
 from trainer.evaluation.answers import Answer, answered, p95_ms
 from trainer.evaluation.changes import changes
-from trainer.evaluation.comparing import Comparison, compare
+from trainer.evaluation.comparing import Comparison, compare, joined
 from trainer.evaluation.decisions import decisions
 from trainer.evaluation.off_policy import from_log, too_little
 from trainer.evaluation.routers import ADAPTER, compared_with, hash_of
@@ -31,6 +32,14 @@ CURVE_POINTS = 400
 _SAID = {"step", "kind"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """What one training held out, and the routers that are asked it: the one under `adapter` has its adapter."""
+
+    split: Split
+    routers: Mapping[str, Router]
+
+
 async def evaluate(
     rows: Sequence[RankingRow],
     split: Split,
@@ -39,6 +48,7 @@ async def evaluate(
     kind: str,
     facts: Mapping[str, Any],
     metrics: Sequence[Mapping[str, Any]] = (),
+    others: Sequence[Fold] = (),
     tasks: Sequence[HeldOut] | None = None,
     scopes: Mapping[str, str] | None = None,
     settings: EvaluationSettings | None = None,
@@ -53,11 +63,21 @@ async def evaluate(
         kind: Of the adapter.
         facts: Of the run, as loop/preparing.py writes them: id, command, version, commit, seed, data_hash and data.
         metrics: Lines of training, as loop/metrics.py writes them.
+        others: Further trainings that held out something else: figures, slices and changes are of all tasks together,
+            each answered by the adapter that was trained without it. With `tasks`, none.
         tasks: Held-out tasks from elsewhere, such as a task file, in place of those of the rows.
         scopes: Episode -> scope of its reward, for slices; without it there are none by scope.
     """
     work = partial(
-        _evaluated, rows, split, routers, kind, facts, metrics, tasks, scopes or {}, settings or EvaluationSettings()
+        _evaluated,
+        rows,
+        (Fold(split=split, routers=routers), *others),
+        kind,
+        facts,
+        metrics,
+        tasks,
+        scopes or {},
+        settings or EvaluationSettings(),
     )
     return await anyio.to_thread.run_sync(work)
 
@@ -80,8 +100,7 @@ def curves(metrics: Iterable[Mapping[str, Any]]) -> tuple[Curve, ...]:
 
 def _evaluated(
     rows: Sequence[RankingRow],
-    split: Split,
-    routers: Mapping[str, Router],
+    folds: Sequence[Fold],
     kind: str,
     facts: Mapping[str, Any],
     metrics: Sequence[Mapping[str, Any]],
@@ -89,15 +108,22 @@ def _evaluated(
     scopes: Mapping[str, str],
     settings: EvaluationSettings,
 ) -> Report:
+    split, routers = folds[0].split, folds[0].routers
     before = compared_with(routers)
 
     def of(episodes: Iterable[str], most: int) -> list[HeldOut]:
         return held_out(rows, episodes, margin=settings.margin, agent_share=settings.agent_share, most=most)
 
-    tasks = of(split.test, settings.most_tasks) if given is None else list(given)[: settings.most_tasks]
-    comparison = compare(routers, tasks)
+    if given is None:
+        most = max(1, settings.most_tasks // len(folds))
+        asked = [(fold, of(fold.split.test, most)) for fold in folds]
+    else:
+        asked = [(folds[0], list(given)[: settings.most_tasks])]
+    comparison = joined([compare(fold.routers, its) for fold, its in asked])
+    tasks = comparison.tasks
+    seen = [known for fold, its in asked for known in [_seen(rows, fold.split)] * len(its)]
     fitted = {name: answered(router, of(split.validation, settings.most_fitted)) for name, router in routers.items()}
-    named = slices(tasks, seen=_seen(rows, split), scopes=scopes, agents=settings.agents)
+    named = slices(tasks, seen=seen, scopes=scopes, agents=settings.agents)
     measured = _routers(comparison, fitted, routers)
     return Report(
         run=str(facts["id"]),
@@ -117,7 +143,7 @@ def _evaluated(
         changed=changes(comparison, ADAPTER, before, settings.examples),
         curves=curves(metrics),
         latency_p95_ms=next(each.p95_ms for each in measured if each.router == ADAPTER),
-        notes=tuple(_notes(tasks, measured, given is not None)),
+        notes=tuple(_notes(tasks, measured, given is not None, len(asked))),
     )
 
 
@@ -167,7 +193,7 @@ def _data(facts: Mapping[str, Any], tasks: int) -> DataUsed:
     )
 
 
-def _notes(tasks: Sequence[HeldOut], measured: Sequence[OfRouter], from_file: bool) -> Iterable[str]:
+def _notes(tasks: Sequence[HeldOut], measured: Sequence[OfRouter], from_file: bool, folds: int) -> Iterable[str]:
     if not tasks:
         yield "Nothing was measured: of what was held out, no ranking was rewarded well."
     elif from_file:
@@ -176,6 +202,11 @@ def _notes(tasks: Sequence[HeldOut], measured: Sequence[OfRouter], from_file: bo
         yield (
             "The tasks are rankings of the log that came out well, and what was rightly used after them. Agents use "
             "what they are shown, so that this favours what ranked then."
+        )
+    if tasks and folds > 1:
+        yield (
+            f"{folds} parts of the log were held out in turn, and each was asked of an adapter that was trained "
+            "without it; the adapter of this run is that of the first part."
         )
     if tasks and any(each.decisions is None for each in measured):
         yield "Too few validation rankings were rewarded well to fit temperatures, so that there is no likelihood."

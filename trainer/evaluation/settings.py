@@ -18,8 +18,11 @@ class EvaluationSettings:
         ConfigurationError: A number cannot be meant.
     """
 
-    most_tasks: int = 400
-    """Held-out tasks that are measured."""
+    folds: int = 5
+    """Tests that are held out in turn, at most, each asked of an adapter that was trained without it, as long as
+    nothing is in force; 1 is the run's own alone. Each costs a training."""
+    most_tasks: int = 1_000
+    """Held-out tasks that are measured, of all folds together."""
     most_fitted: int = 150
     """Validation rankings that temperatures are fitted on."""
     agent_share: float = 0.2
@@ -42,7 +45,10 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         if not 0 < self.agent_share <= 1:
             raise ConfigurationError(f"agent_share is above 0 and at most 1, not {self.agent_share:g}")
-        if min(self.most_tasks, self.least_rankings, self.least_swaps, self.agents) < 1 or self.least_effective <= 0:
-            raise ConfigurationError("numbers of tasks, rankings, swaps and agents are at least 1")
+        if (
+            min(self.folds, self.most_tasks, self.least_rankings, self.least_swaps, self.agents) < 1
+            or self.least_effective <= 0
+        ):
+            raise ConfigurationError("numbers of folds, tasks, rankings, swaps and agents are at least 1")
         if self.examination is not None and not all(0 < each <= 1 for each in self.examination):
             raise ConfigurationError("an examination is above 0 and at most 1")

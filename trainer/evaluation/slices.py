@@ -18,12 +18,12 @@ NEARLY_ALL = 0.9
 
 
 def slices(
-    tasks: Sequence[HeldOut], *, seen: Collection[str], scopes: Mapping[str, str], agents: int
+    tasks: Sequence[HeldOut], *, seen: Sequence[Collection[str]], scopes: Mapping[str, str], agents: int
 ) -> dict[str, list[int]]:
     """Name -> indices of its tasks; all of them first. A slice that is nearly all of them again is left out.
 
     Args:
-        seen: Written names of servers that training rows used.
+        seen: Of each task, written names of servers that were used in the training that it was held out from.
         scopes: Episode -> scope of its reward.
         agents: How many of them have a slice, those with the most tasks.
     """
@@ -31,7 +31,7 @@ def slices(
     most = {agent for agent, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:agents]}
     named: dict[str, list[int]] = {}
     for index, task in enumerate(tasks):
-        for name in _names(task, seen, scopes, most):
+        for name in _names(task, seen[index], scopes, most):
             named.setdefault(name, []).append(index)
     made = {name: its for name, its in sorted(named.items()) if len(its) <= NEARLY_ALL * len(tasks)}
     return {ALL: list(range(len(tasks))), **made}

@@ -6,7 +6,7 @@ its router is another one; it is compared with the same model without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import anyio.to_thread
 
@@ -23,11 +23,11 @@ from proxy.store.database import Database
 from proxy.store.filters import Filters
 from proxy.store.rewards import rewards
 from proxy.store.training_report import Report
-from trainer.evaluation.evaluating import evaluate
+from trainer.evaluation.evaluating import Fold, evaluate
 from trainer.evaluation.routers import ADAPTER, FUSED, LEXICAL, PREVIOUS, routers
 from trainer.loop.metrics import read
 from trainer.loop.runs import Run
-from trainer.rows import RankingRow
+from trainer.rows import RankingRow, Split
 
 
 async def evaluated(
@@ -35,24 +35,30 @@ async def evaluated(
     run: Run,
     adapter: Adapter,
     before: Adapter | None,
+    others: Sequence[tuple[Split, Adapter]],
     encoder: Encoder,
     cache: EmbeddingCache,
 ) -> Report:
-    """The report, with differences for the gates.
+    """The report, with differences for the gates. `others`: heads of the run's other folds, each with what it held out.
 
     Raises:
         ConfigurationError: One of the adapters does not fit what is here.
     """
     made = await anyio.to_thread.run_sync(_routers, run, adapter, before, encoder, cache)
-    split = run.split
-    scopes = {each.episode_id: each.scope async for each in rewards(database, Filters(ids=tuple(split.test)))}
+    folds = [
+        Fold(split=split, routers={**made, ADAPTER: FusedRouter(run.servers, encoder, cache, its)})
+        for split, its in others
+    ]
+    tested = [episode for split in (run.split, *(each.split for each in folds)) for episode in split.test]
+    scopes = {each.episode_id: each.scope async for each in rewards(database, Filters(ids=tuple(tested)))}
     return await evaluate(
         [row for row in run.rows if isinstance(row, RankingRow)],
-        split,
+        run.split,
         made,
         kind=adapter.kind.value,
         facts=run.facts,
         metrics=read(run.folder),
+        others=folds,
         scopes=scopes,
         settings=run.settings.evaluation,
     )

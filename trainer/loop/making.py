@@ -16,18 +16,18 @@ from proxy.router.language_model import load_language_model
 from trainer.loop.preparing import newest_catalog
 from trainer.loop.runs import Run
 from trainer.loop.trainable import Trainable
-from trainer.rows import PolicyRow, RankingRow
+from trainer.rows import PolicyRow, RankingRow, Split
 
 T = TypeVar("T", RankingRow, PolicyRow)
 
 
-def trainable_of(run: Run, encoder: Encoder, cache: EmbeddingCache) -> Trainable:
-    """At its beginning; the loop brings it to where the run was left.
+def trainable_of(run: Run, encoder: Encoder, cache: EmbeddingCache, split: Split | None = None) -> Trainable:
+    """At its beginning; the loop brings it to where the run was left. `split`: another one than the run's own.
 
     Raises:
         ConfigurationError: The rows teach nothing, or a package is missing.
     """
-    settings, split, rows = run.settings, run.split, run.rows
+    settings, split, rows = run.settings, split or run.split, run.rows
     name, kind = settings.language_model, settings.kind
     if kind in (Kind.SCORER, Kind.POLICY) and name is None:
         raise ConfigurationError(f"a {kind} is trained on a language model, and none is named: --model NAME")

@@ -23,7 +23,7 @@ from trainer.data.collecting import Collected, collect, collected_policy_rows
 from trainer.data.files import Row
 from trainer.data.judged import LeftOut
 from trainer.data.policy_rows import PolicySettings, Unfit
-from trainer.data.splits import split
+from trainer.data.splits import folds
 from trainer.data.tokens import Reader
 from trainer.loop.catalogues import servers_of
 from trainer.loop.runs import Run, Runs
@@ -75,8 +75,15 @@ async def freeze(
     """
     if held_out is None:
         say("looking for near duplicates, and splitting")
-        held_out = split([*collected.episodes.values(), *collected.rows], settings.split, encoder=encoder)
-    training = frozenset(held_out.training)
+        splits = folds(
+            [*collected.episodes.values(), *collected.rows],
+            settings.split,
+            settings.evaluation.folds,
+            encoder=encoder,
+        )
+    else:
+        splits = (held_out,)
+    training = frozenset(splits[0].training)
     rows = [row for row in collected.rows if row.origin.episode_id in training]
     if not rows:
         raise ConfigurationError(
@@ -106,10 +113,10 @@ async def freeze(
             "agents": dict(collected.agents),
             "agents_capped": dict(collected.agents_capped),
             "judges": await _judges(database, collected),
-            "sides": {side: len(episodes) for side, episodes in asdict(held_out).items()},
+            "sides": {side: len(episodes) for side, episodes in asdict(splits[0]).items()},
         },
     }
-    return runs.create(facts, frozen, servers, held_out)
+    return runs.create(facts, frozen, servers, splits)
 
 
 def newest_catalog(rows: Sequence[RankingRow]) -> str:

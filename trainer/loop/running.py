@@ -1,6 +1,7 @@
 """From a frozen run to a registered candidate: train, evaluate, save, register; what is done is not done again.
 
-Above: learning.py and the command `train run`. Below: training.py, making.py, evaluating.py, and the store's registry.
+Above: learning.py and the command `train run`. Below: training.py, making.py, folding.py, evaluating.py,
+and the store's registry.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from proxy.store.database import Database
 from proxy.store.registry import Registered, in_force, register
 from trainer.evaluation.gating import evidence
 from trainer.loop.evaluating import evaluated
+from trainer.loop.folding import other_folds
 from trainer.loop.making import trainable_of
 from trainer.loop.metrics import read
 from trainer.loop.runs import FAILED, Run
@@ -85,7 +87,7 @@ async def run_through(
     result: dict[str, Any] = {"adapter": hashed, "training": asdict(ended)}
     if run.settings.policy is None:
         say("comparing it with what is in force, on what was held out")
-        result |= await _compared(database, run, place, hashed)
+        result |= await _compared(database, run, place, hashed, wanted, say)
     else:
         lines = [line for line in read(run.folder) if line["kind"] == "validation"]
         result["figures"] = {
@@ -97,10 +99,15 @@ async def run_through(
     return result
 
 
-async def _compared(database: Database, run: Run, place: Place, hashed: str) -> dict[str, Any]:
+async def _compared(
+    database: Database, run: Run, place: Place, hashed: str, wanted: Callable[[], bool], say: Callable[[str], None]
+) -> dict[str, Any]:
     active = (await in_force(database)).active
     before = None if active is None else load_adapter(place.adapters / active)
-    report = await evaluated(database, run, load_adapter(place.adapters / hashed), before, place.encoder, place.cache)
+    # What is in force was trained on all folds but the first, so that only there it is compared fairly.
+    others = await other_folds(run, place.encoder, place.cache, wanted=wanted, say=say) if before is None else ()
+    adapter = load_adapter(place.adapters / hashed)
+    report = await evaluated(database, run, adapter, before, others, place.encoder, place.cache)
     await training_runs.save(database, report)
     figures = {each.router: {name: its.value for name, its in each.figures.items()} for each in report.routers}
     return {"figures": figures, EVIDENCE: evidence(report).to_json()}

@@ -5,7 +5,7 @@ Above: preparing.py, running.py and the commands. Below: data/files.py and catal
     <runs>/<id>/run.json        settings, seed, exact command, hash and origin of the data, version
                 rows.jsonl      what is learned from, frozen
                 catalog.jsonl   the servers and tools that it speaks of
-                split.json      which episodes train, validate, test
+                splits.json     which episodes train, validate, test; the run's own first, then those of its folds
                 checkpoints/    metrics.jsonl    (loop/training.py)
                 result.json     once it has ended: the adapter, how it ended, what its evaluation found
 
@@ -33,7 +33,7 @@ from trainer.loop.catalogues import read_servers, write_servers
 from trainer.rows import Split
 from trainer.settings import TrainingSettings, of_json
 
-ROWS, CATALOG, SPLIT, FACTS, RESULT = "rows.jsonl", "catalog.jsonl", "split.json", "run.json", "result.json"
+ROWS, CATALOG, SPLITS, FACTS, RESULT = "rows.jsonl", "catalog.jsonl", "splits.json", "run.json", "result.json"
 FAILED = "failed"
 """The key of a result that is none: why it cannot be trained, whatever comes."""
 LAST = "last"
@@ -72,11 +72,16 @@ class Run:
 
     @property
     def split(self) -> Split:
-        said = _read(self.folder / SPLIT)
+        """What it trains on, and says when to stop by, and holds out."""
+        return self.splits[0]
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """The same, and others that hold out something else (`folds` of data/splits.py)."""
+        said = _read(self.folder / SPLITS)
         if said is None:
-            raise ConfigurationError(f"{self.folder} is no run: it has no {SPLIT}")
-        dropped = said.pop("dropped")
-        return Split(**{side: tuple(episodes) for side, episodes in said.items()}, dropped=dropped)
+            raise ConfigurationError(f"{self.folder} is no run: it has no {SPLITS}")
+        return tuple(_split(each) for each in said["splits"])
 
     @property
     def result(self) -> Mapping[str, Any] | None:
@@ -95,9 +100,9 @@ class Runs:
         self._folder = folder
 
     def create(
-        self, facts: Mapping[str, Any], rows: Sequence[Row], servers: Sequence[ServerRecord], split: Split
+        self, facts: Mapping[str, Any], rows: Sequence[Row], servers: Sequence[ServerRecord], splits: Sequence[Split]
     ) -> Run:
-        """A new one, its id made of the time and chance."""
+        """A new one, its id made of the time and chance. `splits`: its own first."""
         self._folder.mkdir(parents=True, exist_ok=True)
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
@@ -105,7 +110,7 @@ class Runs:
         try:
             write_rows(draft / ROWS, rows)
             write_servers(draft / CATALOG, servers)
-            _write(draft / SPLIT, asdict(split))
+            _write(draft / SPLITS, {"splits": [asdict(each) for each in splits]})
             _write(draft / FACTS, {"id": run_id, "began_at": now.isoformat(timespec="milliseconds"), **facts})
             draft.chmod(0o755)
             os.rename(draft, self._folder / run_id)
@@ -133,6 +138,11 @@ class Runs:
             how_many = "no run" if not found else f"{len(found)} runs"
             raise UnknownName(f"{how_many} in {self._folder} begin with {said!r}; `toolatlas train list` shows them")
         return found[0]
+
+
+def _split(said: Mapping[str, Any]) -> Split:
+    sides = {side: tuple(said[side]) for side in ("training", "validation", "test")}
+    return Split(**sides, dropped=said["dropped"])
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

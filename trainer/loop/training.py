@@ -15,6 +15,9 @@ from trainer.loop.checkpoints import Checkpoints, Position
 from trainer.loop.metrics import MetricsLog
 from trainer.loop.trainable import LOSS, Trainable
 
+CHECKPOINTS = "checkpoints"
+"""The folder of them, in the run's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
@@ -72,7 +75,7 @@ def train(
     Raises:
         ConfigurationError: A checkpoint is damaged, or a loss is no number.
     """
-    checkpoints = Checkpoints(folder / "checkpoints")
+    checkpoints = Checkpoints(folder / CHECKPOINTS)
     position = checkpoints.position()
     if position is not None:
         trainable.load_state_dict(checkpoints.load(position.step))

@@ -52,7 +52,7 @@ def kept(url: str, *reports: Report) -> None:
 
 
 def begun(tmp_path: Path) -> Run:
-    return Runs(tmp_path / "runs").create(FACTS, [], (), Split(training=(), validation=(), test=()))
+    return Runs(tmp_path / "runs").create(FACTS, [], (), [Split(training=(), validation=(), test=())])
 
 
 def call(tmp_path: Path, url: str, *words: str) -> Result:

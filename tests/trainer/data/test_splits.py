@@ -15,7 +15,7 @@ from tests.proxy.router.encoders import WordEncoder
 from tests.trainer.data.made import origin, ranking, unhurried
 from trainer.data.duplicates import joined
 from trainer.data.settings import SplitSettings
-from trainer.data.splits import BOTH, LIKE, held_out, split
+from trainer.data.splits import BOTH, LIKE, folds, held_out, split
 from trainer.rows import Origin, Split
 
 WORDS = ("lamp", "rain", "city", "price", "ticket", "album", "branch", "river", "planet", "recipe", "doctor", "court")
@@ -124,6 +124,33 @@ def test_by_hash_more_traffic_moves_nothing_and_another_seed_does() -> None:
     assert before == {each: after[each] for each in before}
     assert all(after[f"e_{number:03}"] == after[f"e_{number - 200:03}"] for number in range(200, 240))
     assert sides(split(fewer, SplitSettings(seed=1))) != before
+
+
+@unhurried
+@given(ORIGINS, SETTINGS)
+def test_folds_hold_out_in_turn_what_no_other_fold_holds_out(origins: list[Origin], chosen: SplitSettings) -> None:
+    made = folds(origins, chosen, 7)
+    assert made[0] == split(origins, chosen)
+    assert 1 <= len(made) <= (7 if chosen.by == "hash" else 1)
+    tested = [each for fold in made for each in fold.test]
+    assert len(set(tested)) == len(tested)
+    for fold in made:
+        assert len(sides(fold)) + len(fold.dropped) == len(origins)
+    families = {each.episode_id: each.family or each.episode_id for each in origins}
+    for fold in made:
+        tests = {families[each] for each in fold.test}
+        assert tests.isdisjoint(families[each] for each in (*fold.training, *fold.validation))
+
+
+def test_a_fifth_held_out_makes_five_folds_and_everything_is_held_out_once() -> None:
+    made = folds(different(400), SplitSettings(), 9)
+    assert len(made) == 5
+    assert sorted(each for fold in made for each in fold.test) == [f"e_{number:03}" for number in range(400)]
+    assert all(len(fold.test) == pytest.approx(80, abs=25) for fold in made)
+    assert all(len(fold.validation) == pytest.approx(40, abs=20) for fold in made)
+    assert folds(different(400), SplitSettings(), 3) == made[:3]
+    assert len(folds(different(10), SplitSettings(test=0.3), 9)) == 3
+    assert len(folds(different(10), SplitSettings(test=0.0), 9)) == 1
 
 
 def test_servers_can_be_named_and_what_calls_both_sides_is_dropped() -> None:

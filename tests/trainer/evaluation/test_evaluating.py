@@ -22,7 +22,7 @@ from tests.proxy.router.encoders import WordEncoder
 from tests.trainer.ranking.planted import ASKED, catalogue, log, query, row
 from trainer.evaluation.alone import EncoderRouter
 from trainer.evaluation.comparing import compare
-from trainer.evaluation.evaluating import curves, evaluate
+from trainer.evaluation.evaluating import Fold, curves, evaluate
 from trainer.evaluation.gating import evidence
 from trainer.evaluation.routers import ADAPTER, FUSED, LEXICAL, PREVIOUS, compared_with, routers
 from trainer.evaluation.settings import EvaluationSettings
@@ -165,6 +165,28 @@ async def test_a_worse_one_is_told_from_the_one_in_force() -> None:
     assert all(each.gain < 0 for each in report.changed)
 
 
+async def test_each_fold_is_asked_of_its_own_adapter_and_all_count_together() -> None:
+    rows, split = rows_and_split()
+    turned = Split(training=split.test, validation=split.validation, test=split.training)
+    others = [Fold(split=turned, routers={**base(), ADAPTER: Knowing(reverse=True)})]
+    routers = {**base(), ADAPTER: Knowing()}
+    alone = await evaluate(rows, split, routers, kind="head", facts=FACTS)
+    both = await evaluate(rows, split, routers, kind="head", facts=FACTS, others=others)
+    own, all_ = figure(alone, ALL, "mrr"), figure(both, ALL, "mrr")
+    assert all_.differences[: own.tasks] == own.differences
+    assert sum(own.differences) > 0 > sum(all_.differences[own.tasks :])
+    assert both.data.held_out == all_.tasks > own.tasks
+    # What is served, and when it was trained, is the first's.
+    assert (both.adapter, both.from_log) == (alone.adapter, alone.from_log)
+    assert "2 parts of the log were held out in turn" in " ".join(both.notes)
+    assert "in turn" not in " ".join(alone.notes)
+    few = await evaluate(
+        rows, split, routers, kind="head", facts=FACTS, others=others, settings=EvaluationSettings(most_tasks=10)
+    )
+    assert few.data.held_out == 10
+    assert {each in split.test for each in [task.episode_id for task in few.changed]} == {True, False}
+
+
 async def test_with_nothing_held_out_it_says_so() -> None:
     rows, split = rows_and_split()
     report = await evaluate(rows, replace(split, test=()), {**base(), ADAPTER: Knowing()}, kind="head", facts=FACTS)
@@ -241,7 +263,7 @@ def test_slices_name_what_tasks_have_in_common() -> None:
         task(1, "a b c d e f", "files.read", "mail.send"),
         task(2, " ".join(["word"] * 16), "files.read", "mail.send", "music.play", agent="b"),
     ]
-    found = slices(tasks, seen={"files", "mail"}, scopes={"e1": "calls+task"}, agents=1)
+    found = slices(tasks, seen=[{"files", "mail"}] * 3, scopes={"e1": "calls+task"}, agents=1)
     assert found == {
         "all": [0, 1, 2],
         "agent: a": [0, 1],
@@ -255,7 +277,7 @@ def test_slices_name_what_tasks_have_in_common() -> None:
         "servers: all seen in training": [0, 1],
         "servers: some not seen in training": [2],
     }
-    assert slices(tasks[:1], seen={"files"}, scopes={}, agents=1) == {"all": [0]}
+    assert slices(tasks[:1], seen=[{"files"}], scopes={}, agents=1) == {"all": [0]}
 
 
 def test_tasks_that_need_the_same_servers_count_as_one_for_the_interval() -> None:

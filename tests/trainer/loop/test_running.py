@@ -15,7 +15,7 @@ from proxy.router.base import Query
 from proxy.router.fusion import FusedRouter
 from proxy.store import training_runs
 from proxy.store.database import Database
-from proxy.store.registry import State, entries
+from proxy.store.registry import State, entries, set_state
 from tests.trainer.loop.learnable import TOPICS, fill
 from tests.trainer.policy.planted import save_model
 from trainer.data.settings import SplitSettings
@@ -25,7 +25,7 @@ from trainer.loop.running import Place, run_through
 from trainer.loop.runs import FAILED, Run, Runs
 from trainer.loop.training import Interrupted, LoopSettings
 from trainer.policy.settings import TuningSettings
-from trainer.promotion.evidence import Evidence
+from trainer.promotion.evidence import EVIDENCE, Evidence
 from trainer.ranking.settings import RankingSettings
 from trainer.rows import PolicyRow
 from trainer.settings import TrainingSettings
@@ -72,6 +72,47 @@ async def test_what_is_trained_is_a_candidate_with_what_its_gates_ask_for(
         if _place(plain, words, right)
     ]
     assert sum(better) >= len(better) - 1
+
+
+async def test_every_part_of_the_log_is_asked_of_an_adapter_that_was_trained_without_it(
+    database: Database, place: Place, tmp_path: Path
+) -> None:
+    await fill(database, 90)
+    run = await a_run(database, tmp_path / "runs")
+    result = await run_through(database, run, place)
+    assert len(run.splits) == 4
+    folds = sorted((run.folder / "folds").iterdir())
+    assert [[path.name for path in fold.iterdir() if path.is_dir()] for fold in folds] == [["adapter"]] * 3
+    trained = {load_adapter(fold / "adapter").hash for fold in folds}
+    assert len(trained | {result["adapter"]}) == 4
+    report = await training_runs.read(database, run.id)
+    assert report is not None
+    tested = sum(len(split.test) for split in run.splits)
+    assert len(run.split.test) < report.data.held_out <= tested == 90
+    assert "4 parts of the log were held out in turn" in " ".join(report.notes)
+    # A kill in between trains none of them again, and comes to the same.
+    before = {fold: (fold / "adapter").stat().st_mtime_ns for fold in folds}
+    (run.folder / "result.json").unlink()
+    assert (await run_through(database, run, place))[EVIDENCE]["paired"] == result[EVIDENCE]["paired"]
+    assert before == {fold: (fold / "adapter").stat().st_mtime_ns for fold in folds}
+
+
+async def test_beside_one_that_is_in_force_only_what_neither_was_trained_on_is_asked(
+    database: Database, place: Place, tmp_path: Path
+) -> None:
+    await fill(database, 90)
+    first = (await run_through(database, await a_run(database, tmp_path / "runs"), place))["adapter"]
+    for state in (State.SHADOW, State.CANARY, State.ACTIVE):
+        await set_state(database, first, state, "in a test", by="test", share=0.5 if state is State.CANARY else None)
+    settings = replace(SETTINGS, ranking=replace(SETTINGS.ranking, epochs=2))
+    run = await a_run(database, tmp_path / "runs", settings)
+    said: list[str] = []
+    result = await run_through(database, run, place, say=said.append)
+    assert result[EVIDENCE]["against"] == first
+    assert not (run.folder / "folds").exists()
+    report = await training_runs.read(database, run.id)
+    assert report is not None
+    assert report.data.held_out <= len(run.split.test)
 
 
 async def test_a_run_that_has_ended_is_not_run_again(database: Database, place: Place, tmp_path: Path) -> None:

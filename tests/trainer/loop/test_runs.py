@@ -20,7 +20,7 @@ SERVERS = (server("shop", {"find_item": "Finds it; naïvely."}, purpose="Sells l
 
 def a_run(folder: Path, **facts: Any) -> Run:
     said = {"settings": to_json(TrainingSettings()), "seed": 0, **facts}
-    return Runs(folder).create(said, [ranking(1, "shop.find_item"), ranking(2)], SERVERS, SPLIT)
+    return Runs(folder).create(said, [ranking(1, "shop.find_item"), ranking(2)], SERVERS, [SPLIT])
 
 
 def test_what_is_frozen_is_read_as_it_was(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_is_frozen_is_read_as_it_was(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
     broken = ranking(1, "shop.find_item", advantage=float("nan"))
     with pytest.raises(ValueError, match="JSON"):
-        Runs(tmp_path).create({"settings": {}}, [broken], SERVERS, SPLIT)
+        Runs(tmp_path).create({"settings": {}}, [broken], SERVERS, [SPLIT])
     assert Runs(tmp_path).all() == []
     assert list(tmp_path.iterdir()) == []
 

@@ -111,12 +111,26 @@ def test_a_small_slice_is_asked_for_harm_alone() -> None:
     unsure, harmed = paired(0.0, tasks=60, spread=0.5, name="night-agent"), paired(-0.2, tasks=60, name="night-agent")
     said = looked_at(paired(0.1), unsure)["slice night-agent, tool_recall@10"]
     assert said.result is Result.PASSED
-    assert said.said.endswith("too few tasks to exclude a loss; the canary will say")
+    assert said.said.endswith("it says too little to exclude a loss; the canary will say")
     refused = looked_at(paired(0.1), harmed)
     assert result(refused) is Result.REFUSED
     assert refused["slice night-agent, tool_recall@10"].said.endswith("it is worse")
     # Neither the number of small slices nor what they say makes the others' bounds wider.
     assert looked_at(paired(0.1), unsure)["slice all, tool_recall@10"] == looked_at()["slice all, tool_recall@10"]
+
+
+def test_a_slice_that_is_too_varied_to_say_it_is_asked_for_harm_alone_however_large() -> None:
+    """An adapter that is exactly as good would be held in every such slice."""
+    whole = paired(0.0, tasks=2_000)
+    vague, precise = (paired(0.0, tasks=400, spread=spread, name="seen servers") for spread in (0.4, 0.05))
+    assert result(looked_at(whole, vague)) is Result.PASSED
+    assert looked_at(whole, vague)["slice seen servers, tool_recall@10"].said.endswith("the canary will say")
+    assert looked_at(whole, precise)["slice seen servers, tool_recall@10"].said.startswith("+0.000 over 400 tasks")
+    # One that could say it, and does not, holds; one that is worse refuses in both.
+    assert result(looked_at(whole, paired(-0.01, tasks=400, spread=0.13, name="seen servers"))) is Result.HELD
+    assert result(looked_at(whole, paired(-0.2, tasks=400, spread=0.4, name="seen servers"))) is Result.REFUSED
+    # All tasks together have to say it.
+    assert result(looked_at(paired(0.0, tasks=400, spread=0.4))) is Result.HELD
 
 
 def test_a_slice_of_few_tasks_says_nothing_and_says_so() -> None:
