@@ -24,6 +24,7 @@ from bench.learned import parts
 from bench.learned.figures import MAIN, compared, worths
 from bench.learned.folds import by_task
 from bench.learned.killing import killed
+from bench.learned.kinds import kinds
 from bench.learned.logs import Log, log_of
 from bench.learned.remembering import RememberingEncoder
 from bench.learned.serving import Amounts, all_the_way, training_tasks
@@ -66,7 +67,7 @@ PARTS: Mapping[str, Part] = {
     "curve": parts.curve,
     "ablation": parts.ablation,
     "rubrics": parts.rubrics,
-    "kinds": parts.kinds,
+    "kinds": kinds,
 }
 OTHERS = ("poison", "kill", "sequential")
 BOTH_CATALOGS = frozenset({"tasks", "servers"})
@@ -190,6 +191,8 @@ def _asked(
 
     return parts.Asked(
         bench=bench,
+        catalog=path,
+        tasks_file=args.tasks,
         tasks=tasks,
         log=log,
         seeds=range(args.seeds),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from bench.learned.figures import Worth, compared, worths
@@ -16,12 +17,10 @@ from bench.learned.logs import DEFAULT, DERIVED, Log, Say
 from bench.learned.training import Bench, adapter_of
 from bench.routed.tasks import Task
 from bench.traffic.poison import POISONER
-from proxy.router.adapters import Adapter, Kind
+from proxy.router.adapters import Adapter
 from proxy.router.fusion import FusedRouter
-from proxy.router.language import LanguageRouter
-from proxy.router.language_model import load_language_model
 from trainer.data.settings import CapSettings, DataSettings
-from trainer.ranking.settings import RankingSettings, defaults
+from trainer.ranking.settings import RankingSettings
 
 SIZES = (25, 50, 100, 200, 500, 1_000)
 HALVES = 20
@@ -37,8 +36,10 @@ class Asked:
     """One catalogue with its tasks and logs."""
 
     bench: Bench
+    catalog: Path
+    tasks_file: Path
     tasks: Sequence[Task]
-    """That need at least one tool."""
+    """Of the file, those that need at least one tool."""
     log: LogOf
     seeds: Sequence[int]
     settings: RankingSettings
@@ -159,27 +160,6 @@ async def ablation(asked: Asked) -> dict[str, Any]:
 async def rubrics(asked: Asked) -> dict[str, Any]:
     """Rewards by the default rubric, and by rubrics that were derived from good episodes of the same tasks."""
     return {kind: summed(asked, await pairs_of(asked, by_task, rubric=kind)) for kind in (DEFAULT, DERIVED)}
-
-
-async def kinds(asked: Asked) -> dict[str, Any]:
-    """The head, LoRA of the encoder and, where there is a language model, LoRA of that as a scorer: on the same fold of
-    the first seed. A scorer is compared with the same model without it."""
-    first = asked.seeds[:1]
-    found = {
-        kind.value: summed(asked, await pairs_of(asked, by_task, settings=defaults(kind), seeds=first, first=1))
-        for kind in (Kind.HEAD, Kind.LORA)
-    }
-    name = asked.bench.language_model
-    if name is not None:
-        held_out = by_task(asked.tasks, first[0])[0]
-        log, tasks = await asked.log(first[0], DEFAULT), asked.within(held_out)
-        episodes = log.episodes(frozenset(log.tasks.values()) - held_out)
-        adapter = await adapter_of(asked.bench, log, episodes, defaults(Kind.SCORER))
-        fused, model, servers = asked.router(None), load_language_model(name), asked.bench.servers
-        before = worths(LanguageRouter(fused, servers, model), tasks)
-        after = before if adapter is None else worths(LanguageRouter(fused, servers, model, adapter=adapter), tasks)
-        found[Kind.SCORER.value] = compared(asked.tasks, [(before, after)])
-    return found
 
 
 async def poisoned(asked: Asked, log: Log) -> dict[str, Any]:

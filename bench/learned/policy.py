@@ -47,7 +47,7 @@ class Size:
     decisions: int = 32
     """Held-out actions that are decided from closed lists."""
     written: int = 16
-    most_written: int = 40
+    most_written: int = 128
     """Tokens of an action that is written freely."""
     tuning: TuningSettings = field(
         default_factory=lambda: TuningSettings(

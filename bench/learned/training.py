@@ -10,12 +10,13 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
 import anyio.to_thread
 
+import trainer
 from bench.learned.logs import Log
 from proxy.catalog.records import ServerRecord
 from proxy.errors import ConfigurationError
@@ -50,12 +51,21 @@ class Bench:
     """The least cosine of near duplicates."""
 
 
+@cache
+def _code() -> str:
+    """Hash of the trainer's modules: another trainer makes another adapter of the same rows."""
+    found = sha256()
+    for path in sorted(Path(trainer.__path__[0]).rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
 async def adapter_of(
     bench: Bench, log: Log, episodes: Sequence[str], settings: RankingSettings, *, agents: frozenset[str] | None = None
 ) -> Adapter | None:
     """Trained on these episodes alone, or of them on those by `agents`; None where they teach nothing."""
     chosen = [each for each in episodes if agents is None or log.agents[each] in agents]
-    said = [log.path.name, sorted(chosen), asdict(settings), asdict(bench.data), bench.encoder.hash]
+    said = [log.path.name, sorted(chosen), asdict(settings), asdict(bench.data), bench.encoder.hash, _code()]
     folder = bench.folder / sha256(json.dumps(said, default=str).encode()).hexdigest()[:24]
     if (folder / "nothing").is_file():
         return None

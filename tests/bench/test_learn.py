@@ -149,6 +149,8 @@ async def test_figures_are_of_tasks_whose_traffic_was_not_trained_on(
         return log
 
     asked = measured.Asked(
+        catalog=catalog,
+        tasks_file=tasks,
         bench=bench,
         tasks=asked_tasks,
         log=the_log,
