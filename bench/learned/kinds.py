@@ -61,6 +61,6 @@ async def kinds(asked: Asked) -> dict[str, Any]:
         found[kind.value] = compared(asked.tasks, [(before, after)])
     if name is not None:
         found["swaps"] = await swapped(
-            asked.catalog, asked.tasks_file, name, adapters, tasks[0].text.partition(".")[0], asked.say
+            asked.catalog, asked.tasks_file, name, adapters, tasks[0].text.partition(".")[0], say=asked.say
         )
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +52,14 @@ class Swap:
 
 
 async def swapped(
-    catalog: Path, tasks: Path, model: str, adapters: Sequence[Adapter], query: str, say: Say
+    catalog: Path,
+    tasks: Path,
+    model: str,
+    adapters: Sequence[Adapter],
+    query: str,
+    *,
+    router_environ: Mapping[str, str] | None = None,
+    say: Say = print,
 ) -> list[dict[str, Any]]:
     """Without any, with each in turn, and back through all of them to none.
 
@@ -70,6 +77,7 @@ async def swapped(
             "TOOLATLAS_ADAPTERS": str(place),
             "TOOLATLAS_FOLLOW": "0.5",
             "TOOLATLAS_ROUTER_BUDGET_MS": str(int(1000 * ANSWER_S)),
+            **(router_environ or {}),
         }
         async with stage(catalog, tasks, url, router=f"slm:{model}", environ=environ, folder=folder / "gateway") as its:
             database = Database(url)

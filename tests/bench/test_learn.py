@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench import learn
@@ -18,15 +19,18 @@ from bench.learned.figures import compared, worths
 from bench.learned.folds import by_combination, by_task, combination, half
 from bench.learned.logs import DEFAULT, Log, log_of
 from bench.learned.serving import Amounts, Way, all_the_way, training_tasks
+from bench.learned.swapping import swapped
 from bench.learned.training import Bench
 from bench.measure import Missing
 from bench.routed.tasks import Task, read_catalog, read_tasks
 from bench.targets.gateway import write_catalog
 from bench.targets.invented import invented_rows
 from bench.traffic import stage
+from proxy.router.adapters import save_adapter
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import Encoder, load_encoder
 from proxy.router.fusion import FusedRouter
+from tests.fixtures.small_language_model import save_small_model
 from tests.proxy.router.encoders import tiny_bert
 from trainer.data.settings import SplitSettings
 from trainer.loop.running import Place
@@ -169,6 +173,28 @@ async def test_figures_are_of_tasks_whose_traffic_was_not_trained_on(
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "adapters").rglob("*")} == kept
     unseen = await measured.unseen_servers(replace(asked, seeds=(0,)), halves=1)
     assert unseen["halves"] == 1
+
+
+async def test_adapters_are_exchanged_in_a_gateway_that_runs_and_rolled_back(
+    catalog: Path, tasks: Path, encoder: tuple[str, Encoder], cache: EmbeddingCache, tmp_path: Path
+) -> None:
+    name, loaded = encoder
+    servers = [server.name for server in read_catalog(catalog).servers]
+    heads = [np.random.default_rng(seed).normal(0, 1, (loaded.width, loaded.width)) for seed in range(2)]
+    one, other = (
+        save_adapter(tmp_path / str(at), base_hash=loaded.hash, servers=servers, head=head.astype(np.float32))
+        for at, head in enumerate(heads)
+    )
+    model = save_small_model(tmp_path / "small")
+    environ = {"TOOLATLAS_ROUTER_MODEL": name}
+    query = "please find something for somebody"
+    found = await swapped(catalog, tasks, model, [one, other], query, router_environ=environ)
+    expected = [None, one.hash, other.hash, one.hash, None]
+    assert [each["adapter"] for each in found] == expected
+    first = {hashed: {each["first"] for each in found if each["adapter"] == hashed} for hashed in expected}
+    # The same adapter, the same answer; another one, another.
+    assert all(len(answers) == 1 for answers in first.values())
+    assert len(set().union(*first.values())) == 3
 
 
 def test_folds_hold_out_every_task_once(catalog: Path, tasks: Path) -> None:
