@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.router.process import Why
 from proxy.router.serving import Serving
+from proxy.router.unanswered import Why
 
 CRASHES = 3
 """Ends of the router's process while the same canary is in force: after so many it goes."""

@@ -21,7 +21,7 @@ from proxy.catalog.records import ServerRecord
 from proxy.router.base import Query, Ranked, Ranker, Ranking
 from proxy.router.language import CANDIDATES, empty_question, question
 from proxy.router.logprob_endpoint import LETTERS, Likely, LogprobEndpoint, Unscored
-from proxy.router.process import Why
+from proxy.router.unanswered import Why
 from proxy.store.rendering import visible
 
 logger = logging.getLogger("toolatlas.router")

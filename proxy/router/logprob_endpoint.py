@@ -14,7 +14,7 @@ import anyio
 from pydantic import BaseModel, Field, ValidationError
 
 from proxy.openai_client import openai_client
-from proxy.router.process import Why
+from proxy.router.unanswered import Why
 
 LETTERS = "ABCDEFGHIJKLMNOPQRST"
 """As many as there are log-probabilities in an answer."""

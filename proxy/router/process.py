@@ -1,7 +1,7 @@
 """The gateway's side of the router's process: started, asked, watched, and started again when it ends or hangs.
 
-Above: serving.py, which has an answer of its own for whenever this one has none. Below: worker.py, the program,
-launching.py and frames.py. Nothing here waits for the process longer than it was told to: what is known to take longer
+Above: serving.py, which has an answer of its own for whenever this one has none. Below: child.py, launching.py
+and frames.py. Nothing here waits for the process longer than it was told to: what is known to take longer
 is said at once.
 """
 
@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import subprocess
-import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -30,8 +26,10 @@ from proxy.catalog.catalog import Catalog
 from proxy.catalog.records import ServerRecord
 from proxy.errors import ConfigurationError
 from proxy.router.base import Query, Ranking
-from proxy.router.frames import Unframed, frame, ranked_of, told_query, told_server
+from proxy.router.child import Child
+from proxy.router.frames import frame, ranked_of, told_query, told_server
 from proxy.router.launching import launch
+from proxy.router.unanswered import NoAnswer, Why
 
 logger = logging.getLogger("toolatlas.router")
 
@@ -39,27 +37,6 @@ CATALOGS = 2
 """The newest ones are kept ready: searches of the one before may still be on their way."""
 MAX_WAITING = 64
 """Queries at the process at once; many more than it answers within any budget."""
-END_S = 2.0
-
-
-class Why(StrEnum):
-    """Why there is no answer. The values complete "The router is …", and count as labels."""
-
-    STARTING = "starting"
-    DOWN = "down"
-    EMBEDDING = "embedding new tools"
-    LATE = "late"
-    BUSY = "busy"
-    FAILING = "failing"
-    UNADAPTED = "without its adapter"
-
-
-class NoAnswer(Exception):
-    """The process did not answer a query."""
-
-    def __init__(self, why: Why) -> None:
-        super().__init__(why)
-        self.why = why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,108 +56,6 @@ class Timing:
     """A process that lived so long has not failed at starting."""
     load_s: float = 900.0
     """For an adapter that needs all tools embedded anew."""
-
-
-class _Child(asyncio.Protocol):
-    """One run of the program; the protocol is that of its output."""
-
-    def __init__(self, heard: Callable[[_Child, dict[str, Any]], None]) -> None:
-        self._heard = heard
-        self._unframed = Unframed()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._input: asyncio.WriteTransport | None = None
-        self._output: asyncio.ReadTransport | None = None
-        self._mute_since: float | None = None
-        self.started = time.monotonic()
-        self.ended = asyncio.Event()
-        self.greeted = False
-        self.waiting: dict[int, asyncio.Future[Ranking | Why]] = {}
-        self.asked: dict[int, str | None] = {}
-        """Number of a query -> hash of the adapter it is answered with."""
-        self.servers: frozenset[str] = frozenset()
-        """Keys of servers that it knows."""
-        self.catalogs: list[str] = []
-        """Hashes of those it was told, oldest first."""
-        self.loaded: dict[str, str] = {}
-        """Folder of an adapter -> its hash."""
-        self.refused: dict[str, str] = {}
-        """Folder of an adapter -> why it cannot be loaded."""
-        self.ready: set[tuple[str, str | None]] = set()
-        """Catalogue's hash and adapter's folder."""
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.returncode if self._process is not None else None
-
-    async def attach(self, process: subprocess.Popen[bytes]) -> None:
-        """Talk to this process from now on."""
-        self._process = process
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=self._wait, args=(process, loop), name="router-process", daemon=True).start()
-        self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
-        self._output, _ = await loop.connect_read_pipe(lambda: self, process.stdout)
-
-    def data_received(self, data: bytes) -> None:
-        self._mute_since = None
-        try:
-            for message in self._unframed.take(data):
-                self._heard(self, message)
-        except (ValueError, KeyError, TypeError) as error:
-            logger.error("the router's process says what cannot be understood, and is ended: %r", error)
-            self.kill()
-
-    def _wait(self, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
-        """On a thread: the end of a process is nothing that its pipes tell, for others may hold them open."""
-        process.wait()
-        # The loop may be gone, and with it whoever wanted to know.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._exited)
-
-    def _exited(self) -> None:
-        self.ended.set()
-        for future in self.waiting.values():
-            if not future.done():
-                future.set_result(Why.DOWN)
-
-    def say(self, message: Mapping[str, Any] | bytes) -> None:
-        if self._input is None or self._input.is_closing() or self.ended.is_set():
-            return
-        if self._mute_since is None:
-            self._mute_since = time.monotonic()
-        self._input.write(message if isinstance(message, bytes) else frame(message))
-
-    @property
-    def mute_s(self) -> float:
-        """How long it has been silent although something was said to it."""
-        return 0.0 if self._mute_since is None else time.monotonic() - self._mute_since
-
-    @property
-    def settled(self) -> bool:
-        """Everything it was told of is ready."""
-        pairs = {(hashed, adapter) for hashed in self.catalogs for adapter in (None, *self.loaded)}
-        return self.greeted and pairs <= self.ready
-
-    def kill(self) -> None:
-        if (pid := self.pid) is not None and not self.ended.is_set():
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-
-    async def end(self) -> None:
-        """Tell it by closing its input, and kill it if it does not hear."""
-        if self._process is None:
-            return
-        if self._input is not None and not self._input.is_closing():
-            self._input.abort()
-        with anyio.move_on_after(END_S):
-            await self.ended.wait()
-        self.kill()
-        await self.ended.wait()
-        if self._output is not None:
-            self._output.close()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -216,7 +91,7 @@ class RouterProcess:
         self._first = first
         self._timing = timing or Timing()
         self._wish = _Wish()
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._numbers = count()
         self._starts = 0
         self._problem: str | None = None
@@ -330,7 +205,7 @@ class RouterProcess:
             raise NoAnswer(answer)
         return answer
 
-    def _why_not(self, child: _Child, catalog: str, adapter: str | None) -> Why | None:
+    def _why_not(self, child: Child, catalog: str, adapter: str | None) -> Why | None:
         """What speaks against asking now."""
         if child.ended.is_set():
             return Why.DOWN
@@ -347,7 +222,7 @@ class RouterProcess:
     async def _supervise(self) -> None:
         pause_s, longest_s = self._timing.restart_s
         while True:
-            child = _Child(self._heard)
+            child = Child(self._heard)
             try:
                 await self._start(child)
                 await self._watch(child)
@@ -372,7 +247,7 @@ class RouterProcess:
             await anyio.sleep(pause_s)
             pause_s = min(2 * pause_s, longest_s)
 
-    async def _start(self, child: _Child) -> None:
+    async def _start(self, child: Child) -> None:
         process, self._first = self._first or launch(self._command), None
         await child.attach(process)
         self._child = child
@@ -381,7 +256,7 @@ class RouterProcess:
             child.say({"kind": "load", "adapter": folder, "load": number})
         self._news.set()
 
-    async def _watch(self, child: _Child) -> None:
+    async def _watch(self, child: Child) -> None:
         """Until it ends, by itself or because it hangs."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._tell_catalogs, child)
@@ -396,7 +271,7 @@ class RouterProcess:
                     await child.ended.wait()
             tasks.cancel_scope.cancel()
 
-    async def _tell_catalogs(self, child: _Child) -> None:
+    async def _tell_catalogs(self, child: Child) -> None:
         while True:
             self._news.clear()
             for hashed, catalog in tuple(self._wish.catalogs.items()):
@@ -404,7 +279,7 @@ class RouterProcess:
                     await self._tell(child, hashed, catalog)
             await self._news.wait()
 
-    async def _tell(self, child: _Child, hashed: str, catalog: Catalog) -> None:
+    async def _tell(self, child: Child, hashed: str, catalog: Catalog) -> None:
         frames = await anyio.to_thread.run_sync(_frames, catalog.servers)
         for key, content in frames.items():
             if key not in child.servers:
@@ -416,7 +291,7 @@ class RouterProcess:
         child.servers = frozenset(frames)
         child.ready = {pair for pair in child.ready if pair[0] in kept}
 
-    def _heard(self, child: _Child, message: dict[str, Any]) -> None:
+    def _heard(self, child: Child, message: dict[str, Any]) -> None:
         match message["kind"]:
             case "answer" | "no_answer":
                 self._answered(child, message)
@@ -443,7 +318,7 @@ class RouterProcess:
         """Whether it speaks of an adapter as it is wanted now."""
         return self._wish.adapters.get(message["adapter"]) == message["load"]
 
-    def _answered(self, child: _Child, message: dict[str, Any]) -> None:
+    def _answered(self, child: Child, message: dict[str, Any]) -> None:
         future = child.waiting.get(message["id"])
         if future is None or future.done():
             return

@@ -17,7 +17,8 @@ import anyio
 from proxy.catalog.catalog import Catalog
 from proxy.errors import ConfigurationError
 from proxy.router.base import Query, Ranker, Ranking, Router
-from proxy.router.process import NoAnswer, RouterProcess, Why
+from proxy.router.process import RouterProcess
+from proxy.router.unanswered import NoAnswer, Why
 
 logger = logging.getLogger("toolatlas.router")
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from sqlalchemy import func, select
 
-from proxy.router.process import Why
 from proxy.router.serving import in_canary
+from proxy.router.unanswered import Why
 from proxy.store.database import Database
 from proxy.store.decisions import decided
 from proxy.store.filters import Filters

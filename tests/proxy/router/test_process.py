@@ -18,7 +18,8 @@ from proxy.router.base import Query
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.frames import frame, told_server
 from proxy.router.fusion import FusedRouter
-from proxy.router.process import MAX_WAITING, NoAnswer, RouterProcess, Timing, Why
+from proxy.router.process import MAX_WAITING, RouterProcess, Timing
+from proxy.router.unanswered import NoAnswer, Why
 from tests.fixtures import routed
 from tests.fixtures.routed import LIMIT_S, QUICK, SUBJECTS, VERBS, until
 from tests.fixtures.router_worker import WordEncoder

@@ -19,8 +19,8 @@ from proxy.errors import ConfigurationError
 from proxy.router.base import Query, Ranker, Ranking
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.fusion import FusedRouter
-from proxy.router.process import Why
 from proxy.router.serving import Roles, Serving, Shadowed
+from proxy.router.unanswered import Why
 from tests.fixtures import routed
 from tests.fixtures.routed import LIMIT_S, SUBJECTS, until, words
 from tests.fixtures.router_worker import WordEncoder
