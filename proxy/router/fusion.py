@@ -46,29 +46,30 @@ _Rows = NDArray[np.intp]
 class _Read:
     """A text of a query as an encoder sees it."""
 
-    whole: Vectors
-    """`[d]`: the mean of its passages, by their length, so that no text is read twice."""
     parts: Vectors
-    """`[n, d]`, n at least 1."""
+    """`[n, d]`, n at least 1: of its passages."""
+    lengths: Vectors
+    """`[n]`, in characters."""
+
+    @property
+    def whole(self) -> Vectors:
+        """`[d]`: the mean of its passages, by their length, so that no text is read twice."""
+        whole = self.lengths @ self.parts
+        return whole / max(float(np.linalg.norm(whole)), 1e-9)
 
 
 class _Side:
-    """One encoder's view of a catalogue; `adapter` turns its queries."""
+    """One encoder's view of a catalogue."""
 
-    def __init__(self, encoder: Encoder, tools: Vectors, servers: Vectors, adapter: Adapter | None) -> None:
+    def __init__(self, encoder: Encoder, tools: Vectors, servers: Vectors) -> None:
         self._encoder = encoder
         self._tools = tools
         self._servers = servers
-        self._adapter = adapter
 
     def read(self, text: str) -> _Read:
         pieces = passages(text)
-        parts = self._encoder.encode(pieces, PASSAGE_TOKENS)
-        if self._adapter is not None:
-            parts = self._adapter.turned(parts)
         lengths = np.array([len(piece) for piece in pieces], dtype=np.float32)
-        whole = lengths @ parts
-        return _Read(whole / max(float(np.linalg.norm(whole)), 1e-9), parts)
+        return _Read(self._encoder.encode(pieces, PASSAGE_TOKENS), lengths)
 
     def near(self, read: _Read) -> tuple[Scores, Scores]:
         """How near each of its tools and each server is."""
@@ -100,19 +101,21 @@ class FusedRouter:
         self._owner: _Rows = np.array([pairs[name][0] for name in self._lexical.tools], dtype=np.intp)
         tools = [tool_document(self._servers[row], tool) for row, tool in map(pairs.__getitem__, self._lexical.tools)]
         documents = [server_document(server) for server in self._servers]
-        self._base = _Side(encoder, embed(encoder, cache, tools), embed(encoder, cache, documents), None)
+        self._base = _Side(encoder, embed(encoder, cache, tools), embed(encoder, cache, documents))
         self._adapted = None
+        self._head: Adapter | None = None
+        """What turns queries; None where an encoder of the adapter's own reads them."""
         if adapter is not None:
             own = adapter.encoder(encoder)
             learned = [server.name in adapter.servers for server in self._servers]
             self._learned: NDArray[np.bool_] = np.array(learned, dtype=np.bool_)
             self._learned_tools: _Rows = np.flatnonzero(self._learned[self._owner])
-            self._turned = own is encoder
-            if not self._turned:
+            self._head = adapter if own is encoder else None
+            if self._head is None:
                 # Of a catalogue in which few are learned, few need be read anew.
                 rows: list[int] = self._learned_tools.tolist()
                 tools = [tools[row] for row in rows]
-            self._adapted = _Side(own, embed(own, cache, tools), embed(own, cache, documents), adapter)
+            self._adapted = _Side(own, embed(own, cache, tools), embed(own, cache, documents))
         self._read: OrderedDict[tuple[bool, str], _Read] = OrderedDict()
         self._mutex = threading.Lock()
 
@@ -153,13 +156,14 @@ class FusedRouter:
         """For tools and, by their own texts, for servers."""
         whole, sentences = self._lexical.evidence(text)
         words = (whole if sentences is None else whole + sentences) * np.float32(WORDS)
-        near_tools, near_servers = self._base.near(self._reading(text, adapted=False))
+        read = self._reading(self._base, text)
+        near_tools, near_servers = self._base.near(read)
         tools, servers = _standard(near_tools), _standard(near_servers)
         if self._adapted is not None:
             # In deviations over the same catalogue, so that one may stand in for the other: as each kind is trained,
             # turned queries in their own, and tools that were read anew in those of the encoder.
-            adapted_tools, adapted_servers = self._adapted.near(self._reading(text, adapted=True))
-            if self._turned:
+            adapted_tools, adapted_servers = self._adapted.near(self._as_adapted(self._adapted, text, read))
+            if self._head is not None:
                 tools[self._learned_tools] = _standard(adapted_tools)[self._learned_tools]
             else:
                 tools[self._learned_tools] = _standard(adapted_tools, near_tools)
@@ -167,9 +171,14 @@ class FusedRouter:
         tools += words
         return tools, servers
 
-    def _reading(self, text: str, *, adapted: bool) -> _Read:
-        side = self._adapted if adapted and self._adapted is not None else self._base
-        key = (adapted, text)
+    def _as_adapted(self, side: _Side, text: str, read: _Read) -> _Read:
+        """As the adapter sees the text. A head turns what was read, so that nothing is read twice."""
+        if self._head is None:
+            return self._reading(side, text)
+        return _Read(self._head.turned(read.parts), read.lengths)
+
+    def _reading(self, side: _Side, text: str) -> _Read:
+        key = (side is self._base, text)
         with self._mutex:
             if key not in self._read:
                 self._read[key] = side.read(text)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from proxy.catalog.records import ServerRecord
+from proxy.router.adapters import save_adapter
 from proxy.router.base import Query
 from proxy.router.embeddings import EmbeddingCache
 from proxy.router.encoder import TransformersEncoder, load_encoder
@@ -190,6 +192,26 @@ def test_a_text_that_comes_again_is_read_once() -> None:
     read = len(encoder.encoded)
     router.rank(Query("second", task="what the user said of it"), 5)
     assert encoder.encoded[read:] == ["second"]
+
+
+def test_with_a_head_a_text_is_read_as_often_as_without(tmp_path: Path) -> None:
+    encoder = WordEncoder()
+    turn = np.random.default_rng(0).normal(0, 0.3, (encoder.width, encoder.width)).astype(np.float32)
+    servers = [
+        server("files", {"read": "read a file", "write": "write a file"}),
+        server("mail", {"send": "send a letter", "search": "search letters"}),
+        server("music", {"play": "play a song"}),
+    ]
+    adapter = save_adapter(tmp_path / "head", base_hash=encoder.hash, servers=["files"], head=turn)
+    plain, adapted = (FusedRouter(servers, encoder, EmbeddingCache(None), each) for each in (None, adapter))
+    query, read = Query("look at the paper", task="Read what the letter says."), list[list[str]]()
+    scores = list[dict[str, float]]()
+    for router in (plain, adapted):
+        before = len(encoder.encoded)
+        scores.append({each.tool: each.score for each in router.rank(query, 9)})
+        read.append(encoder.encoded[before:])
+    assert read[0] == read[1] != []
+    assert scores[0] != scores[1]
 
 
 def test_among_many_tools_the_nearest_one_is_found() -> None:
