@@ -22,9 +22,9 @@ from proxy.router.language_model import load_language_model
 from trainer.ranking.settings import RankingSettings, defaults
 
 SCORER_UPDATES = 16
-SCORER_EPISODES = 80
-"""That the scorer is trained on, at most: with SmolLM2 an update takes about a minute of a core, and so does the
-validation of ten rankings."""
+MOST_EPISODES = {Kind.LORA: 300, Kind.SCORER: 80}
+"""That they are trained on, since they read texts anew in each update: with MiniLM 300 take a quarter of an hour of a
+core, and with SmolLM2 an update takes about a minute, as does the validation of ten rankings."""
 
 
 def settings_of(kind: Kind) -> RankingSettings:
@@ -46,8 +46,8 @@ async def kinds(asked: Asked) -> dict[str, Any]:
     adapters: list[Adapter] = []
     for kind in (Kind.HEAD, Kind.LORA, *([Kind.SCORER] if name is not None else [])):
         asked.say(f"  {kind.value}")
-        most = SCORER_EPISODES if kind is Kind.SCORER else None
-        adapter = await adapter_of(asked.bench, log, episodes[:most], settings_of(kind))
+        chosen = episodes[: MOST_EPISODES.get(kind)]
+        adapter = await adapter_of(asked.bench, log, chosen, settings_of(kind))
         if adapter is None:
             continue
         adapters.append(adapter)
