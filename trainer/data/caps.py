@@ -13,9 +13,9 @@ and of that, since who is contradicted more than twice as often as usual is beli
 
     min(1, 2 · r(a) / median of all r)      r(a) = (agreed + n · median of all r) / (compared + n)
 
-where r(a) is how often others bear out what the agent found, where they searched for the same, and n is 5. All counts
-unless nothing of anybody is borne out: who agrees with nobody about anything is hardly believed. Then, with w(a) what
-all rows of agent a teach, each is held to
+where r(a) is how often others bear out what the agent found, where they searched for the same, and n is 5. Where
+nothing of anybody is borne out, as in the log of one person, all counts. Then, with w(a) what all rows of agent a
+teach, each is held to
 
     min(w(a), c)        c = max(agent_share · sum over a of min(w(a), c), the lower median of all w(a))
 
@@ -154,7 +154,7 @@ def capped(rows: Sequence[RankingRow], settings: CapSettings) -> tuple[RankingRo
 
 
 def _reliable(found: Mapping[str, Agreement]) -> dict[str, float]:
-    """The first equation above, of each agent; 1 where nobody agrees with anybody."""
+    """The second equation above, of each agent; 1 where nobody agrees with anybody."""
     usual = median([each.agreed / each.compared for each in found.values() if each.compared] or [0.0])
     if not usual:
         return dict.fromkeys(found, 1.0)
