@@ -16,7 +16,6 @@ from bench.learned.parts import Asked
 from bench.learned.swapping import swapped
 from bench.learned.training import adapter_of
 from proxy.router.adapters import Adapter, Kind
-from proxy.router.fusion import FusedRouter
 from proxy.router.language import LanguageRouter
 from proxy.router.language_model import load_language_model
 from trainer.ranking.settings import RankingSettings, defaults
@@ -41,7 +40,7 @@ async def kinds(asked: Asked) -> dict[str, Any]:
     log, tasks = await asked.log(seed, DEFAULT), asked.within(held_out)
     episodes = log.episodes(frozenset(log.tasks.values()) - held_out)
     name, servers = asked.bench.language_model, asked.bench.servers
-    fused = asked.router(None)
+    untrained = {task.task_id: asked.untrained[task.task_id] for task in tasks}
     found: dict[str, Any] = {}
     adapters: list[Adapter] = []
     for kind in (Kind.HEAD, Kind.LORA, *([Kind.SCORER] if name is not None else [])):
@@ -52,12 +51,11 @@ async def kinds(asked: Asked) -> dict[str, Any]:
             continue
         adapters.append(adapter)
         if kind is Kind.SCORER:
-            model = load_language_model(name or "")
+            model, fused = load_language_model(name or ""), asked.router(None)
             before = worths(LanguageRouter(fused, servers, model), tasks)
             after = worths(LanguageRouter(fused, servers, model, adapter=adapter), tasks)
         else:
-            before = worths(fused, tasks)
-            after = worths(FusedRouter(servers, asked.bench.encoder, asked.bench.cache, adapter), tasks)
+            before, after = untrained, worths(asked.router(adapter), tasks)
         found[kind.value] = compared(asked.tasks, [(before, after)])
     if name is not None:
         found["swaps"] = await swapped(

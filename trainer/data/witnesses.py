@@ -47,14 +47,12 @@ def borne_out(rows: Sequence[RankingRow]) -> list[bool]:
     for place, row in enumerate(rows):
         for tool in {each.tool for each in row.right}:
             by_tool[tool].append(place)
-    words = [frozenset(template(row.query.text)) for row in rows]
-    counts = Counter(word for its in words for word in its)
-    rarity = {word: math.log(len(rows) / count) for word, count in counts.items()}
+    searches = _searches(rows)
     names = {agent: number for number, agent in enumerate(sorted({row.origin.agent for row in rows}))}
     agents = np.array([names[row.origin.agent] for row in rows], dtype=np.intp)
     seen = [bool(row.right) for row in rows]
     for its in by_tool.values():
-        vectors = _vectors([words[place] for place in its], rarity)
+        vectors = _vectors([searches[place] for place in its])
         for place, found in zip(its, _seen_by_another(vectors, agents[its]), strict=True):
             seen[place] = seen[place] and found
     return seen
@@ -62,12 +60,12 @@ def borne_out(rows: Sequence[RankingRow]) -> list[bool]:
 
 def agreements(rows: Sequence[RankingRow], borne: Sequence[bool]) -> dict[str, Agreement]:
     """Of each agent. `rows`: with something right; `borne`: what `borne_out` says of them."""
-    words = [frozenset(template(row.query.text)) for row in rows]
-    index = _Index(words, [row.origin.agent for row in rows])
+    searches = _searches(rows)
+    index = _Index(searches, [row.origin.agent for row in rows])
     different: defaultdict[str, dict[object, int]] = defaultdict(dict)
     for place in sorted(range(len(rows)), key=lambda place: sha256(rows[place].id.encode("utf-8")).digest()):
         its = different[rows[place].origin.agent]
-        key = (words[place], frozenset(used.tool for used in rows[place].right))
+        key = (frozenset(searches[place]), frozenset(used.tool for used in rows[place].right))
         if len(its) < ASKED:
             its.setdefault(key, place)
     found: dict[str, Agreement] = {}
@@ -80,19 +78,15 @@ def agreements(rows: Sequence[RankingRow], borne: Sequence[bool]) -> dict[str, A
 class _Index:
     """Of words to the searches that have them."""
 
-    def __init__(self, words: Sequence[frozenset[str]], agents: Sequence[str]) -> None:
-        counts = Counter(word for its in words for word in its)
-        rarity = {word: math.log(len(words) / count) for word, count in counts.items()}
+    def __init__(self, searches: Sequence[Mapping[str, float]], agents: Sequence[str]) -> None:
         self._agents = np.array(agents)
-        self._weights: list[dict[str, float]] = []
+        self._searches = searches
         places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, its in enumerate(words):
-            length = math.sqrt(math.fsum(rarity[word] ** 2 for word in its))
-            self._weights.append({word: rarity[word] / length for word in its} if length else {})
-            for word in self._weights[place]:
+        for place, its in enumerate(searches):
+            for word in its:
                 places[word].append(place)
         self._having = {
-            word: (np.array(its, dtype=np.intp), np.array([self._weights[each][word] for each in its]))
+            word: (np.array(its, dtype=np.intp), np.array([searches[each][word] for each in its]))
             for word, its in places.items()
             if len(its) > 1
         }
@@ -100,7 +94,7 @@ class _Index:
     def another(self, place: int) -> bool:
         """Whether a search of another agent is alike."""
         cosines = np.zeros(len(self._agents))
-        for word, weight in self._weights[place].items():
+        for word, weight in self._searches[place].items():
             if word in self._having:
                 having, theirs = self._having[word]
                 cosines[having] += weight * theirs
@@ -116,14 +110,26 @@ def _seen_by_another(vectors: NDArray[np.float32], agents: NDArray[np.intp]) -> 
     return found
 
 
-def _vectors(texts: Sequence[frozenset[str]], rarity: Mapping[str, float]) -> NDArray[np.float32]:
-    """`[n, words that two of them have]`; their products are cosines. All 0 where no word tells a text from others."""
-    counts = Counter(word for its in texts for word in its)
+def _searches(rows: Sequence[RankingRow]) -> list[dict[str, float]]:
+    """For each row the words of its search with their weights, whose squares sum to 1; all are 0 where no word tells
+    a search from others."""
+    words = [frozenset(template(row.query.text)) for row in rows]
+    counts = Counter(word for its in words for word in its)
+    rarity = {word: math.log(len(rows) / count) for word, count in counts.items()}
+    lengths = [math.sqrt(math.fsum(rarity[word] ** 2 for word in its)) for its in words]
+    return [
+        {word: rarity[word] / length if length else 0.0 for word in its}
+        for its, length in zip(words, lengths, strict=True)
+    ]
+
+
+def _vectors(searches: Sequence[Mapping[str, float]]) -> NDArray[np.float32]:
+    """`[n, words that two of them have]`; their products are cosines."""
+    counts = Counter(word for its in searches for word in its)
     places = {word: place for place, word in enumerate(sorted(word for word in counts if counts[word] > 1))}
-    vectors = np.zeros((len(texts), len(places)), dtype=np.float32)
-    for row, its in enumerate(texts):
-        length = math.sqrt(math.fsum(rarity[word] ** 2 for word in its))
-        for word in its:
-            if length and word in places:
-                vectors[row, places[word]] = rarity[word] / length
+    vectors = np.zeros((len(searches), len(places)), dtype=np.float32)
+    for row, its in enumerate(searches):
+        for word, weight in its.items():
+            if word in places:
+                vectors[row, places[word]] = weight
     return vectors

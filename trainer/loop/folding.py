@@ -8,7 +8,6 @@ of which the run's own is one.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,9 +65,6 @@ def _trained(
             return None
         folder.mkdir(parents=True, exist_ok=True)
         train(trainable, folder, replace(run.settings.loop, tensorboard=None), wanted=wanted)
-        draft = folder / f".{ADAPTER}"
-        shutil.rmtree(draft, ignore_errors=True)
-        trainable.save(draft, {"run": run.id, "fold": folder.name})
-        os.rename(draft, folder / ADAPTER)
+        trainable.save(folder / ADAPTER, {"run": run.id, "fold": folder.name})
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return load_adapter(folder / ADAPTER)

@@ -14,11 +14,13 @@ mean, one that is exactly as good as before would be held. It can show harm, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxy.store.registry import SHORT, Approval
 from proxy.store.rewards import Batch
@@ -116,14 +118,23 @@ def verdict(gates: Iterable[Gate]) -> Result:
 
 def interval(paired: Paired, level: float) -> Interval:
     """Mean of the differences, and the bounds that it lies beyond with probability `level` each."""
+    return _within(paired, _resampled(paired), level)
+
+
+def _resampled(paired: Paired) -> NDArray[np.float64]:
+    """Means of the differences in `RESAMPLES` draws of its clusters, always the same ones."""
     named = {cluster: place for place, cluster in enumerate(sorted(set(paired.clusters)))}
     places = np.array([named[cluster] for cluster in paired.clusters])
     sums = np.bincount(places, weights=np.array(paired.differences), minlength=len(named))
     sizes = np.bincount(places, minlength=len(named))
     random = np.random.default_rng(_SEED)
     drawn = random.multinomial(len(named), np.full(len(named), 1 / len(named)), size=RESAMPLES)
-    lower, upper = np.quantile((drawn @ sums) / (drawn @ sizes), (level, 1.0 - level))
-    return Interval(float(sums.sum() / sizes.sum()), float(lower), float(upper))
+    return (drawn @ sums) / (drawn @ sizes)
+
+
+def _within(paired: Paired, means: NDArray[np.float64], level: float) -> Interval:
+    lower, upper = np.quantile(means, (level, 1.0 - level))
+    return Interval(math.fsum(paired.differences) / len(paired.differences), float(lower), float(upper))
 
 
 def _comparison(evidence: Evidence, active: str | None) -> Gate:
@@ -154,19 +165,19 @@ def _slices(paired: Sequence[Paired], settings: GateSettings) -> Iterator[Gate]:
         text = f"{len(each.differences)} tasks say nothing; the canary will"
         yield Gate(f"slice {each.slice}, {each.figure}", Result.PASSED, text)
     # By how wide its interval is, not by what it says.
-    precise = [each for each in large if each.slice == ALL or _is_precise(each, settings, len(large))]
-    for each in precise:
-        found = interval(each, settings.level / len(precise))
+    precise: list[tuple[Paired, NDArray[np.float64]]] = []
+    vague = [(each, _resampled(each)) for each in small]
+    for each in large:
+        means = _resampled(each)
+        found = _within(each, means, settings.level / len(large))
+        is_precise = each.slice == ALL or found.mean - found.lower <= settings.margin
+        (precise if is_precise else vague).append((each, means))
+    for each, means in precise:
+        found = _within(each, means, settings.level / len(precise))
         yield Gate(f"slice {each.slice}, {each.figure}", *_found(found, len(each.differences), settings.margin))
-    vague = [*small, *(each for each in large if each not in precise)]
-    for each in vague:
-        found = interval(each, settings.level / len(vague))
+    for each, means in vague:
+        found = _within(each, means, settings.level / len(vague))
         yield Gate(f"slice {each.slice}, {each.figure}", *_harm(found, len(each.differences)))
-
-
-def _is_precise(paired: Paired, settings: GateSettings, looked_at: int) -> bool:
-    found = interval(paired, settings.level / looked_at)
-    return found.mean - found.lower <= settings.margin
 
 
 def _found(found: Interval, tasks: int, margin: float) -> tuple[Result, str]:
